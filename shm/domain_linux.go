@@ -134,7 +134,7 @@ func (l *link) tell() {
 	}
 	err := l.offer.send(l.sock)
 	if l.peer != nil {
-		l.peer.Tell()
+		l.peer.Change()
 	}
 	if stuck := errors.Is(err, unix.EAGAIN); stuck != l.stuck {
 		l.stuck = stuck

@@ -364,7 +364,7 @@ func (l *link) Again() {
 
 // pending reports whether the peer has done something since the last look.
 func (l *link) pending() bool {
-	news := l.peer.Told()
+	news := l.peer.Changed()
 	if news {
 		l.drain()
 	}
@@ -429,7 +429,7 @@ func (l *link) Close(bool) {
 	if l.sock != nil && l.peer != nil {
 		l.sock.Finish() // fails if the peer has ended
 		l.peer.Shut()
-		l.peer.Tell()
+		l.peer.Change()
 		l.Ring()
 		if l.peer.Work()%2 == 1 {
 			l.leave()

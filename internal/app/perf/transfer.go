@@ -208,12 +208,12 @@ func (s *side) take(n int) error {
 	if s.mark.done >= s.mark.next {
 		s.mark.pass(time.Now())
 	}
-	s.told()
+	s.noteProgress()
 	return nil
 }
 
-// told tells the watchdog of the progress: of short messages not each time.
-func (s *side) told() {
+// noteProgress has the watchdog see the progress: of short messages not each time.
+func (s *side) noteProgress() {
 	if n := s.mark.done + s.received; n-s.progress.Load() >= progressEvery || s.Size > progressSize {
 		s.progress.Store(n)
 	}

@@ -59,8 +59,8 @@ func (d *Device) readInto(s *verbs.SGE, q *queuePair, fence bool, r *request) (e
 			}
 		}
 	}
-	if e != nil && !e.fenced && !e.told {
-		e.told = true
+	if e != nil && !e.fenced && !e.reported {
+		e.reported = true
 		d.report(q, &Finding{AnnouncedEarly,
 			fmt.Sprintf("%s of %s sends bytes at %#x of %s, which %s of %s has not brought yet.", r.name(),
 				d.nameOf(q.qp), s.Addr, d.nameOf(p.region.mr), e.name(), d.nameOf(e.qp.qp)), []Place{r.posted,

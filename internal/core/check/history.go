@@ -127,10 +127,10 @@ type postLog struct {
 	sided ring[*posted] // one-sided ones
 	messages
 	ordering
-	rd      uint8 // max_rd_atomic
-	destRd  uint8 // max_dest_rd_atomic
-	hasDest bool
-	told    bool // that the peer takes fewer READs
+	rd       uint8 // max_rd_atomic
+	destRd   uint8 // max_dest_rd_atomic
+	hasDest  bool
+	reported bool // that the peer takes fewer READs
 }
 
 func newHistory() *history {
@@ -230,7 +230,7 @@ func (h *history) closed(e endpoint) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if l := h.logs[e]; l != nil {
-		h.told(l)
+		h.announced(l)
 		delete(h.pending, l)
 		h.unpair(l)
 		delete(h.logs, e)

@@ -102,7 +102,7 @@ func leftIn(text []byte) (left []*Finding, found bool) {
 		slices.Sort(names)
 		left = append(left, &Finding{Leak, fmt.Sprintf("%d of %s are left: %s. The first is %s.", len(names), device,
 			strings.Join(names, ", "),
-			first.Name), []Place{{"It was created", first.When, Stack{told: describe(first.Stack)}}}})
+			first.Name), []Place{{"It was created", first.When, Stack{described: describe(first.Stack)}}}})
 	}
 	return left, found
 }

@@ -104,10 +104,10 @@ func (d *Device) postedRecvs(q *queuePair, place Place) {
 // overflow checks that a completion queue holds the completions of all that is outstanding on its queues.
 func (d *Device) overflow(cq *verbs.CQ, place Place) {
 	c := d.known.cqs[cq]
-	if c == nil || c.told || c.outstanding <= c.cqe {
+	if c == nil || c.reported || c.outstanding <= c.cqe {
 		return
 	}
-	c.told = true
+	c.reported = true
 	d.c.Report(&Finding{CQOverflow,
 		fmt.Sprintf("%s has %d entries, and %d work requests are outstanding that complete there.",
 			d.nameOf(cq), c.cqe, c.outstanding), []Place{place, d.known.all[cq].made}})

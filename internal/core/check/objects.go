@@ -144,7 +144,7 @@ type completionQueue struct {
 	cqe         int // as asked for
 	channel     *verbs.CompChannel
 	outstanding int      // work requests that complete there
-	told        bool     // that it can overflow
+	reported    bool     // that it can overflow
 	ends        []ending // room for a poll's
 
 	polls   uint64
@@ -183,7 +183,7 @@ func (d *Device) resized(cq *verbs.CQ, n int, place Place) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if c := d.known.cqs[cq]; c != nil {
-		c.cqe, c.told = n, false
+		c.cqe, c.reported = n, false
 		d.overflow(cq, place)
 	}
 }

@@ -22,7 +22,7 @@ type request struct {
 	signaled bool
 	early    bool        // it has ended, and its completion is still to be polled
 	fenced   bool        // READ, atomic: a work request with a fence is behind it
-	told     bool        // that its data was announced before it had come
+	reported bool        // that its data was announced before it had come
 	list     []verbs.SGE // as the device gets it
 	length   int         // of a receive: what its list takes
 	touched  bool        // the program has, and that is reported

@@ -126,8 +126,9 @@ func comesBack(write, peer, other, at *postLog) bool {
 
 func seen() Place { return at("The target noticed it") }
 
-// told dismisses the WRITEs that a queue pair has told of in time: behind them, or elsewhere after their completion.
-func (h *history) told(l *postLog) {
+// announced dismisses the WRITEs that a queue pair has announced in time: behind them, or elsewhere after they have
+// completed.
+func (h *history) announced(l *postLog) {
 	for _, e := range h.early {
 		switch {
 		case l == e.log:
@@ -148,7 +149,7 @@ func (h *history) told(l *postLog) {
 // it learns of them in another way.
 func (h *history) settleEarly() {
 	for _, l := range h.logs {
-		h.told(l)
+		h.announced(l)
 	}
 	for _, e := range h.early {
 		if !e.dismissed && e.log.silent == 0 {

@@ -88,9 +88,9 @@ func (h *history) deeper(e endpoint) (l, peer postLog, ok bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	here, there := h.logs[e], h.peer(e)
-	if here == nil || there == nil || here.told || !there.hasDest || here.rd <= there.destRd {
+	if here == nil || there == nil || here.reported || !there.hasDest || here.rd <= there.destRd {
 		return postLog{}, postLog{}, false
 	}
-	here.told = true
+	here.reported = true
 	return postLog{name: here.name, rd: here.rd}, postLog{name: there.name, destRd: there.destRd}, true
 }

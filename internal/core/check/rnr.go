@@ -22,7 +22,7 @@ const (
 // notReady reports a queue pair whose peer has no receive again and again, and which tries without a limit. It is
 // called as work requests end, before that is noted.
 func (d *Device) notReady(q *queuePair, ends int) {
-	if q.rnr.told || len(q.sends) == 0 {
+	if q.rnr.reported || len(q.sends) == 0 {
 		return
 	}
 	s, err := driver.QPOf(q.qp).Stats()
@@ -35,7 +35,7 @@ func (d *Device) notReady(q *queuePair, ends int) {
 	if n < fewRNR || n < manyRNR && time.Since(first.posted.When) < longRNR {
 		return
 	}
-	q.rnr.told = true
+	q.rnr.reported = true
 	d.report(q, &Finding{RNRUnlimited, fmt.Sprintf("%s of %s met about %d RNR NAKs, and rnr_retry is 7.", first.name(),
 		d.nameOf(q.qp), n),
 		[]Place{first.posted}})
@@ -43,6 +43,6 @@ func (d *Device) notReady(q *queuePair, ends int) {
 
 // rnr counts the RNR NAKs of a queue pair.
 type rnr struct {
-	seen uint64
-	told bool
+	seen     uint64
+	reported bool
 }

@@ -22,8 +22,8 @@ const (
 
 // Stack is where a program was. Those that are alike share their return addresses.
 type Stack struct {
-	at   *trace // nil: it is not known
-	told string // of another process, which has described it
+	at        *trace // nil: it is not known
+	described string // of another process, which has described it
 }
 
 // trace has the callers of a stack, the innermost first.
@@ -152,8 +152,8 @@ func (s Stack) frames() []Frame {
 
 // String returns a line for each function, and one below it for its place.
 func (s Stack) String() string {
-	if s.told != "" {
-		return s.told
+	if s.described != "" {
+		return s.described
 	}
 	return describe(s.frames())
 }

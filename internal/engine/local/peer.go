@@ -13,7 +13,7 @@ import (
 //
 //	0      the accesses that the other side may make to this one's memory by itself: see admit
 //	4      not 0: the side has ended the connection between two messages
-//	8      how many times the side has changed something outside this memory: see Tell
+//	8      how many times the side has changed something outside this memory: see Change
 //	12     odd: the side is at work in the other's memory (see cross); it grows with each time
 //	16     how often memory that SENDs may name has ended: see Revoke
 //	64     the key of the other side's memory, mapped here, in which the side is at work; 0: in none; see begin
@@ -26,11 +26,11 @@ import (
 //
 // Responses have a ring of their own, so that a SEND that waits for a receive keeps no response back.
 const (
-	atGate = 0
-	atLeft = 4
-	atTold = 8
-	atWork = 12
-	atVoid = 16
+	atGate    = 0
+	atLeft    = 4
+	atChanges = 8
+	atWork    = 12
+	atVoid    = 16
 
 	atKeyUsed  = 64
 	atAddrUsed = 72
@@ -73,7 +73,7 @@ type Peer struct {
 	inRequests, inResponses *Receiver
 	own, theirs             []byte
 	memory                  Memory
-	heard                   uint32
+	seen                    uint32 // of the peer's changes
 
 	asleep  bool // the peer is to wake this side
 	awaits  bool // this side waits until the peer is done with its messages
@@ -101,15 +101,15 @@ func NewPeer(own, theirs []byte, m Memory) (*Peer, error) {
 // loops reports whether the queue pair is its own peer.
 func (p *Peer) loops() bool { return &p.own[0] == &p.theirs[0] }
 
-// Tell has the peer look at changes of this side that are not in this memory.
-func (p *Peer) Tell() { atomic.AddUint32(half(p.own, atTold), 1) }
+// Change has the peer look at changes of this side that are not in this memory.
+func (p *Peer) Change() { atomic.AddUint32(half(p.own, atChanges), 1) }
 
-// Told reports whether the peer has called Tell since the last time.
-func (p *Peer) Told() bool {
-	n := atomic.LoadUint32(half(p.theirs, atTold))
-	told := n != p.heard
-	p.heard = n
-	return told
+// Changed reports whether the peer has called Change since the last time.
+func (p *Peer) Changed() bool {
+	n := atomic.LoadUint32(half(p.theirs, atChanges))
+	changed := n != p.seen
+	p.seen = n
+	return changed
 }
 
 // Pending reports whether the peer has done something that [QP.Receive] or [QP.Advance] has not seen. Messages
