@@ -37,6 +37,16 @@ func (s *sleep) yields(now clock.Time) bool {
 	return true
 }
 
+// unlockToSleep releases the lane's lock before a goroutine sleeps at the network, and has it call the scheduler in
+// time.
+func (l *Lane) unlockToSleep(now clock.Time) {
+	yields := l.pace.virtual == nil && l.sleep.yields(now)
+	l.Mu.Unlock()
+	if yields {
+		runtime.Gosched()
+	}
+}
+
 // loop is the device's goroutine: it moves data while no program polls.
 func (l *Lane) loop() {
 	defer close(l.sleep.done)

@@ -3,7 +3,6 @@
 package softdev
 
 import (
-	"runtime"
 	"sync/atomic"
 	"time"
 
@@ -125,7 +124,10 @@ func (l *Lane) spin(awake func() bool, limit clock.Time) bool {
 	}
 	now := l.Now()
 	sleeps := l.crowded() || !l.pollOwner.adaptive.polls(now)
-	if l.pollOwner.sleeps.Store(sleeps); sleeps {
+	if l.pollOwner.sleeps.Load() != sleeps { // mostly it is the same, and to store it takes longer
+		l.pollOwner.sleeps.Store(sleeps)
+	}
+	if sleeps {
 		return false
 	}
 	for end := now + 2*limit; now < end; now = l.Now() {
@@ -178,11 +180,7 @@ func (l *Lane) wait() {
 	l.sleep.waitUntil = l.Timers.next()
 	l.transport.SetDeadline(l.timeOf(l.sleep.waitUntil))
 	writable := l.transport.Stalled()
-	yields := l.pace.virtual == nil && l.sleep.yields(l.Now())
-	l.Mu.Unlock()
-	if yields {
-		runtime.Gosched()
-	}
+	l.unlockToSleep(l.Now())
 	if l.transport.Wait(writable) != nil {
 		time.Sleep(GracePeriod) // the device is closed, or the system is out of memory
 	}

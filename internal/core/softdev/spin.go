@@ -3,7 +3,6 @@
 package softdev
 
 import (
-	"runtime"
 	"time"
 
 	"github.com/ramjet-rdma/ramjet/internal/base/clock"
@@ -137,11 +136,7 @@ func (l *Lane) parked() bool {
 	if l.sleep.waiting {
 		l.transport.Wake() // the goroutine is to leave arrivals to the program
 	}
-	yields := l.sleep.yields(now)
-	l.Mu.Unlock()
-	if yields {
-		runtime.Gosched()
-	}
+	l.unlockToSleep(now)
 	l.parker.Park(time.Duration(limit))
 	l.Mu.Lock()
 	if l.sleep.waiting {
