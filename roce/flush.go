@@ -14,7 +14,7 @@ import (
 // specification's.
 type flushTracker struct {
 	oddTimes map[flushKey]struct{} // sent an odd number of times
-	last     []flushKey            // the packets of the current send
+	last     []flushKey            // the FLUSHes of the current send
 }
 
 // flushKey identifies a FLUSH by the fields that stay the same when it is retransmitted.

@@ -102,7 +102,7 @@ type remote struct {
 	dir        *mapping
 	lookup     *local.Lookup
 	segments   map[uint64]*mapping
-	named      map[*mapping]struct{} // the numbers of segments: a segment has one number
+	named      map[*mapping]struct{} // the mappings of segments: a segment has one number
 	bytes      int                   // of segments
 	generation uint64
 }

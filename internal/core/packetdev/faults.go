@@ -32,7 +32,7 @@ type impairment struct {
 	one  *ibta.Batch // for packets that leave alone
 	kept *ibta.Batch // the port could not take it; it has been decided about
 
-	senders map[connection]*qp // the faults found
+	senders map[connection]*qp // the queue pairs found
 }
 
 // delayed are packets by the time at which they go on.
