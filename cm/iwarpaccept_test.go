@@ -15,7 +15,7 @@ import (
 )
 
 // listenAsked returns a listener, and the connection of a peer that has sent it an MPA request
-// and does not speak iWARP otherwise.
+// and does not speak iWARP otherwise. The request waits to be accepted, before that of any later peer.
 func listenAsked(t *testing.T, ctx context.Context, frame []byte) (*cm.Listener, *net.TCPConn) {
 	t.Helper()
 	l, err := cm.Listen(ctx, openIWARP(t), ":0")
@@ -34,6 +34,7 @@ func listenAsked(t *testing.T, ctx context.Context, frame []byte) (*cm.Listener,
 	if _, err := conn.Write(frame); err != nil {
 		t.Fatal(err)
 	}
+	eventually(t, func() bool { return l.QueuedEvents() == 1 }, "the request arrives")
 	return l, conn.(*net.TCPConn)
 }
 
