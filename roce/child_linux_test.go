@@ -110,7 +110,7 @@ func stamp(b []byte, n int) {
 func (p *party) do(ctx context.Context, o *order) error {
 	switch o.Op {
 	case "connect":
-		return p.rc.Connect(p.ep, o.Peer, &verbs.ConnectOptions{Timeout: 14, RetryCount: 7, RNRRetry: 7})
+		return p.rc.Connect(p.ep, o.Peer, &verbs.ConnectOptions{Timeout: 20, RetryCount: 7, RNRRetry: 7})
 	case "send":
 		return p.send(ctx, o, nil)
 	case "sendUD":

@@ -130,13 +130,16 @@ func (k *knot) word(i int) verbs.Remote {
 	return verbs.Remote{Addr: k.mr.Addr() + uint64(8*i), Key: k.mr.Remote().Key}
 }
 
+// patient are options with which a peer that gets no processor for seconds is not given up.
+var patient = verbs.ConnectOptions{Timeout: 20}
+
 func connect(t *testing.T, a, b *knot) {
 	t.Helper()
 	for i := range a.qps {
 		x, err := a.qps[i].Endpoint(0)
 		y, err2 := b.qps[i].Endpoint(0)
-		err3 := a.qps[i].Connect(x, y, nil)
-		err4 := b.qps[i].Connect(y, x, nil)
+		err3 := a.qps[i].Connect(x, y, &patient)
+		err4 := b.qps[i].Connect(y, x, &patient)
 		if err := errors.Join(err, err2, err3, err4); err != nil {
 			t.Fatal(err)
 		}

@@ -66,6 +66,11 @@ func TestHeldAcks(t *testing.T) {
 		var program sync.WaitGroup
 		program.Go(func() { a.Write(&b.Side, 8) }) // this goroutine holds b's lock
 		program.Wait()
+		b.Eventually(func() bool { // the device's goroutine may send it in the program's place
+			b.Port.In.Mu.Lock()
+			defer b.Port.In.Mu.Unlock()
+			return len(b.Port.Arrived) > 0
+		}, "the message arrives")
 		a.Port.Lose.Store(true)
 		b.Port.Lose.Store(true)
 		b.Port.In.Change(func() { b.Port.Arrived = b.Port.Arrived[:1] }) // without what may have been sent again
@@ -105,6 +110,7 @@ func TestAcksBeforeSleep(t *testing.T) {
 	b.Eventually(func() bool {
 		b.Port.Slow.Store(0)
 		b.Port.AtWait.Store(nil)
+		a.CQ.Poll(make([]verbs.WC, 8)) // which has room for few of the tries
 		a.Write(&b.Side, 8)
 		b.Port.Wake() // it looks around, and sees the polls
 		for range 1000 {

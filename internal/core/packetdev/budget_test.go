@@ -183,8 +183,8 @@ func TestWindowsDuringReads(t *testing.T) {
 		a.OK(err)
 		eb, err := qb.Endpoint(0)
 		b.OK(err)
-		a.OK(qa.Connect(ea, eb, nil))
-		b.OK(qb.Connect(eb, ea, nil))
+		a.OK(qa.Connect(ea, eb, &memhub.Patient))
+		b.OK(qb.Connect(eb, ea, &memhub.Patient))
 		a.OK(qa.PostSend(&verbs.SendWR{Op: verbs.OpWrite, Flags: verbs.Signaled, SGL: []verbs.SGE{a.MR.SGE(0, 1<<20)},
 			Remote: b.MR.Remote()}))
 	}

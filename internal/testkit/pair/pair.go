@@ -25,6 +25,10 @@ type Options struct {
 	Row   int // of the GID tables
 }
 
+// patient is the timeout of queue pairs: half a minute passes until a peer is given up, since beside other programs a
+// process may get no processor for seconds. Lost packets are sent again in milliseconds all the same.
+const patient = 20
+
 // Connect connects two devices.
 func Connect(t testing.TB, a, b *verbs.Device, o Options) (ends [2]End) {
 	t.Helper()
@@ -49,7 +53,8 @@ func Connect(t testing.TB, a, b *verbs.Device, o Options) (ends [2]End) {
 		at[i], err = e.QP.Endpoint(o.Row)
 		ok(err)
 	}
-	ok(ends[0].QP.Connect(at[0], at[1], &verbs.ConnectOptions{SGIDIndex: o.Row}))
-	ok(ends[1].QP.Connect(at[1], at[0], &verbs.ConnectOptions{SGIDIndex: o.Row}))
+	for i := range ends {
+		ok(ends[i].QP.Connect(at[i], at[1-i], &verbs.ConnectOptions{SGIDIndex: o.Row, Timeout: patient}))
+	}
 	return ends
 }
