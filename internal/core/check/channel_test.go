@@ -68,8 +68,8 @@ func newAnnounced(t *testing.T) *announced {
 	w.ok(err)
 	there, err := w.client.Endpoint(0)
 	w.ok(err)
-	w.ok(w.server.Connect(here, there, nil))
-	w.ok(w.client.Connect(there, here, nil))
+	w.ok(w.server.Connect(here, there, &patient))
+	w.ok(w.client.Connect(there, here, &patient))
 	return w
 }
 

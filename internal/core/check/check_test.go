@@ -340,19 +340,23 @@ func TestSharedChannel(t *testing.T) {
 		late, complete := flushed()
 		complete()
 		w.ok(late.ReqNotify(false))
-		ctx, cancel := context.WithCancel(t.Context())
-		defer cancel()
 		if !both {
-			ctx, cancel := context.WithTimeout(ctx, 300*time.Millisecond) // a wait that ends sooner was none
-			defer cancel()
-			ch.Wait(ctx)
+			ctx, ended := newPassing(t), make(chan error)
+			go func() {
+				_, err := ch.Wait(ctx)
+				ended <- err
+			}()
+			<-ctx.yes
+			time.Sleep(300 * time.Millisecond) // a wait that ends sooner was none
+			close(ctx.passed)
+			<-ended
 			w.want("channel-unarmed")
 			continue
 		}
 		other, complete := flushed()
 		w.ok(other.ReqNotify(false))
 		complete()
-		if cq, err := ch.Wait(ctx); err != nil || cq != other {
+		if cq, err := ch.Wait(t.Context()); err != nil || cq != other {
 			t.Error(cq, err)
 		}
 		w.want()

@@ -47,8 +47,8 @@ func newLoop(t *testing.T, kind string, init verbs.QPInit) *loop {
 	w.ok(err)
 	b, err := w.qps[1].Endpoint(0)
 	w.ok(err)
-	w.ok(w.qps[0].Connect(a, b, nil))
-	w.ok(w.qps[1].Connect(b, a, nil))
+	w.ok(w.qps[0].Connect(a, b, &patient))
+	w.ok(w.qps[1].Connect(b, a, &patient))
 	return w
 }
 

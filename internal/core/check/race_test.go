@@ -96,6 +96,9 @@ func (w *shared) open(checker func() *check.Checker) *shared {
 	return w
 }
 
+// patient are options with which a peer that gets no processor for seconds is not given up.
+var patient = verbs.ConnectOptions{Timeout: 20}
+
 // connect makes a queue pair of a client, and connects it to one of the server.
 func (w *shared) connect(pd *verbs.PD, cq *verbs.CQ) (client, server *verbs.QP) {
 	w.Helper()
@@ -109,8 +112,8 @@ func (w *shared) connect(pd *verbs.PD, cq *verbs.CQ) (client, server *verbs.QP) 
 	w.ok(err)
 	there, err := client.Endpoint(0)
 	w.ok(err)
-	w.ok(server.Connect(here, there, nil))
-	w.ok(client.Connect(there, here, nil))
+	w.ok(server.Connect(here, there, &patient))
+	w.ok(client.Connect(there, here, &patient))
 	w.lastServer = server
 	return client, server
 }
