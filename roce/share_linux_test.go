@@ -419,12 +419,18 @@ func TestMixedTrain(t *testing.T) {
 			t.Fatal("not all has arrived")
 		}
 	}
-	forwarded := uint64(0)
-	for _, p := range parties {
-		forwarded += loopback.Counter(t, p.dev, "forwarded_pkts")
+	forwarded := func() (n uint64) {
+		for _, p := range parties {
+			n += loopback.Counter(t, p.dev, "forwarded_pkts")
+		}
+		return n
 	}
-	if forwarded != each {
-		t.Errorf("%d packets were forwarded, want %d", forwarded, each)
+	// devices publish their counters later
+	for end := time.Now().Add(time.Minute); forwarded() < each && time.Now().Before(end); {
+		time.Sleep(time.Millisecond)
+	}
+	if n := forwarded(); n != each {
+		t.Errorf("%d packets were forwarded, want %d", n, each)
 	}
 }
 

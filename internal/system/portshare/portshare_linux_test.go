@@ -348,7 +348,8 @@ func TestSilentDoors(t *testing.T) {
 	}
 }
 
-func init() { patience = handshake + handshake/2 }
+// Tests wait for it, and a member that runs may get no processor for some seconds of it.
+func init() { patience = 3 * handshake }
 
 // TestLateAnswer joins a member that runs and takes longer to answer than a stopped one may.
 func TestLateAnswer(t *testing.T) {

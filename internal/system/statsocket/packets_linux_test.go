@@ -3,10 +3,12 @@
 package statsocket_test
 
 import (
+	"errors"
 	"fmt"
 	"net"
 	"os"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -64,14 +66,15 @@ func TestWatch(t *testing.T) {
 		if p, err = w.Last(t.Context(), 100); err != nil {
 			t.Fatal(err)
 		}
-		if len(p.Packets) == 10 { // an acknowledgement each
+		// An acknowledgement each. What a late peer has read, and not acknowledged in time, is sent again.
+		if n := len(p.Packets); n == 10 || n > 10 && loopback.Counter(t, dev, "rewinds") > 0 {
 			break
 		}
 		if time.Now().After(end) {
 			t.Fatalf("%d packets", len(p.Packets))
 		}
 	}
-	if p, err = w.Last(t.Context(), 3); err != nil || len(p.Packets) != 3 || p.Seen != 10 {
+	if p, err = w.Last(t.Context(), 3); err != nil || len(p.Packets) != 3 || p.Seen < 10 {
 		t.Errorf("%+v, %v", p, err)
 	}
 	dev.Close()
@@ -131,13 +134,18 @@ func TestLease(t *testing.T) {
 	defer end()
 	for _, say := range []string{"", "GET / HTTP/1.1\r\n\r\n", "ramjetP\x01\x01\x00",
 		"ramjetP\x01\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff"} {
-		c, err := net.Dial("unix", addr.String())
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer c.Close()
-		if _, err := c.Write([]byte(say)); err != nil {
-			t.Fatal(err)
+		var c net.Conn
+		for {
+			var err error
+			if c, err = net.Dial("unix", addr.String()); err != nil {
+				t.Fatal(err)
+			}
+			defer c.Close()
+			if _, err := c.Write([]byte(say)); err == nil {
+				break
+			} else if !errors.Is(err, syscall.EPIPE) { // else the lease has ended before
+				t.Fatal(err)
+			}
 		}
 		c.SetReadDeadline(time.Now().Add(time.Minute))
 		if n, err := c.Read(make([]byte, 10)); n != 0 || err == nil || os.IsTimeout(err) {
