@@ -144,13 +144,16 @@ func TestParkLeavesNothing(t *testing.T) {
 		a.CQ.Poll(wc[:])
 	}
 	asleep, wake := make(chan struct{}), make(chan struct{})
-	park := func(time.Duration) { asleep <- struct{}{}; <-wake }
+	parked := false
+	park := func(time.Duration) { parked = true; asleep <- struct{}{}; <-wake }
 	port.park.Store(&park)
 	polled := make(chan struct{})
 	go func() {
 		defer close(polled)
-		a.share()
-		a.CQ.Poll(wc[:])
+		for !parked { // the device's goroutine may have the lock
+			a.share()
+			a.CQ.Poll(wc[:])
+		}
 	}()
 	<-asleep
 	programPolls := func() bool { return a.soft.Lane.ProgramPolls() }
