@@ -36,11 +36,8 @@ const (
 	linkTime = clock.Time(17 * time.Second)
 	// for the program's answer, on both sides: as long as an MRA is believed over InfiniBand
 	answerTime = clock.Time(5 * time.Minute)
-	EndTime    = clock.Time(2 * time.Second) // for the peer's end of a stream
-	maxSilent  = 1024                        // links whose request has not come
-	maxRefused = 1024                        // links of rejected requests, until their peers end them
-	// for the program's answer, while other requests want the place
-	patientAnswer = clock.Time(10 * time.Second)
+	maxSilent  = 1024 // links whose request has not come
+	maxRefused = 1024 // links of rejected requests, until their peers end them
 	// until an initiator prompts a quiet peer; then twice as long each time
 	promptTime = clock.Time(10 * time.Millisecond)
 	pauseTime  = clock.Time(500 * time.Millisecond) // until a responder prompts a quiet peer
@@ -49,8 +46,13 @@ const (
 	abandonedChecks = 3
 )
 
-// CheckTime is the time between checks whether the peer of a stream is alive. Tests alone change it.
-var CheckTime = clock.Time(10 * time.Second)
+// Times that tests alone change.
+var (
+	CheckTime = clock.Time(10 * time.Second) // between checks whether the peer of a stream is alive
+	EndTime   = clock.Time(2 * time.Second)  // for the peer's end of a stream
+	// for the program's answer, while other requests want the place
+	patientAnswer = clock.Time(10 * time.Second)
+)
 
 // How long the sides of a set-up wait. Of a request of the program the peer's program decides, else its device.
 var (
