@@ -40,7 +40,7 @@ func TestCompletionsBeforeLoss(t *testing.T) {
 		if err := said.Decode(&peer.ends); err != nil {
 			t.Fatal(err)
 		}
-		n.connect(peer)
+		n.connect(peer, patient)
 		for _, qp := range n.qps { // once the requester has these, each queue pair has its link
 			n.send(qp)
 		}
@@ -99,8 +99,8 @@ func TestRetriesToOneThatHasGone(t *testing.T) {
 			t.Fatal(s)
 		}
 	}
-	a.send(a.qps[0])
 	start := time.Now()
+	a.send(a.qps[0])
 	b.qps[0].Close()
 	s := a.poll(1)
 	took := time.Since(start)
@@ -121,7 +121,7 @@ func TestRequester(t *testing.T) {
 	if err := json.NewDecoder(os.Stdin).Decode(&peer.ends); err != nil {
 		t.Fatal(err)
 	}
-	n.connect(peer)
+	n.connect(peer, verbs.ConnectOptions{}) // some of its requests are to fail, and soon
 	for _, qp := range n.qps {
 		n.receive(qp)
 	}

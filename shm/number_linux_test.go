@@ -52,11 +52,14 @@ func newNumbered(t *testing.T, queuePairs int) *numbered {
 	return n
 }
 
+// patient are options with which a peer that gets no processor for seconds is not given up.
+var patient = verbs.ConnectOptions{Timeout: 20}
+
 // connect takes each queue pair to RTS, with one of the peer.
-func (n *numbered) connect(peer *numbered) {
+func (n *numbered) connect(peer *numbered, opts verbs.ConnectOptions) {
 	n.t.Helper()
 	for i, qp := range n.qps {
-		if err := qp.Connect(n.ends[i], peer.ends[i], nil); err != nil {
+		if err := qp.Connect(n.ends[i], peer.ends[i], &opts); err != nil {
 			n.t.Fatal(err)
 		}
 	}
@@ -125,8 +128,8 @@ func TestManyByNumber(t *testing.T) {
 	}
 	queuePairs := int(min(10000, (l.Cur-512)/2)) // of each side; both ends of a connection are this process's
 	a, b := newNumbered(t, queuePairs), newNumbered(t, queuePairs)
-	a.connect(b)
-	b.connect(a)
+	a.connect(b, patient)
+	b.connect(a, patient)
 	a.start()
 	b.start()
 	a.finish()

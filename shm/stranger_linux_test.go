@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/ramjet-rdma/ramjet/internal/system/shmem"
+	"github.com/ramjet-rdma/ramjet/internal/testkit/loopback"
 )
 
 // asOther runs f in a thread that is another user's, as the system sees it.
@@ -46,7 +47,7 @@ func TestStranger(t *testing.T) {
 	}
 	defer made.Close()
 	n := made.(*network)
-	from, to := netip.MustParseAddrPort("127.0.0.1:0"), netip.MustParseAddrPort("127.0.74.1:7")
+	from, to := netip.MustParseAddrPort("127.0.0.1:0"), netip.AddrPortFrom(loopback.Next(), 7)
 
 	var listener *shmem.Listener
 	asOther(t, func() { listener, err = n.place.Listen(to.String(), 8) })
