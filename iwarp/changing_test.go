@@ -61,7 +61,7 @@ func TestMemoryChanges(t *testing.T) {
 		})
 	}
 	for i := range qps {
-		if err := qps[i].Connect(eps[i], eps[1-i], nil); err != nil {
+		if err := qps[i].Connect(eps[i], eps[1-i], &patient); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/ramjet-rdma/ramjet/cm"
 	"github.com/ramjet-rdma/ramjet/internal/testkit/loopback"
@@ -57,7 +58,6 @@ func TestTrace(t *testing.T) {
 			}
 			dev := device(w)
 			talk(t, dev, device(nil))
-			fpdus := loopback.Counter(t, dev, "sent_fpdus") + loopback.Counter(t, dev, "rcvd_fpdus")
 			if err := w.Close(); err != nil || w.Dropped() > 0 {
 				t.Fatalf("%v, %d packets left out", err, w.Dropped())
 			}
@@ -83,8 +83,16 @@ func TestTrace(t *testing.T) {
 					t.Errorf("message %d: opcode %s, after %d SENDs", i, opcode, sends)
 				}
 			}
-			if n := len(got["iwarp_rdma.opcode"]); n != int(fpdus) {
-				t.Errorf("%d FPDUs, the device counted %d", n, fpdus)
+			fpdus := func() int {
+				return int(loopback.Counter(t, dev, "sent_fpdus") + loopback.Counter(t, dev, "rcvd_fpdus"))
+			}
+			n := len(got["iwarp_rdma.opcode"])
+			// devices publish their counters later
+			for end := time.Now().Add(time.Minute); fpdus() < n && time.Now().Before(end); {
+				time.Sleep(time.Millisecond)
+			}
+			if counted := fpdus(); n != counted {
+				t.Errorf("%d FPDUs, the device counted %d", n, counted)
 			}
 			if slices.ContainsFunc(got["tcp.checksum.status"], func(s string) bool { return s != "1" }) {
 				t.Error("checksums are wrong")

@@ -34,6 +34,9 @@ const (
 	vanishBytes = 32 << 20
 )
 
+// patient are options with which a peer that gets no processor for seconds is not given up.
+var patient = verbs.ConnectOptions{Timeout: 20}
+
 func newVanishing(t *testing.T, open func(testing.TB) *verbs.Device) *vanishing {
 	t.Helper()
 	must := func(err error) {
@@ -69,8 +72,8 @@ func newVanishing(t *testing.T, open func(testing.TB) *verbs.Device) *vanishing 
 		v.words[i], err = pd.RegMR(make([]byte, 8), all)
 		must(err)
 	}
-	must(v.qps[own].Connect(eps[own], eps[peer], nil))
-	must(v.qps[peer].Connect(eps[peer], eps[own], nil))
+	must(v.qps[own].Connect(eps[own], eps[peer], &patient))
+	must(v.qps[peer].Connect(eps[peer], eps[own], &patient))
 	return v
 }
 
@@ -232,7 +235,7 @@ func TestMemoryVanishes(t *testing.T) {
 	}
 	for carrier := range carriers {
 		t.Run(carrier, func(t *testing.T) {
-			cmd := exec.Command(os.Args[0], "-test.run=^TestMemoryVanishes$", "-test.timeout=3m")
+			cmd := exec.Command(os.Args[0], "-test.run=^TestMemoryVanishes$", "-test.timeout=10m")
 			cmd.Env = append(os.Environ(), child+"="+carrier)
 			if out, err := cmd.CombinedOutput(); err != nil {
 				t.Errorf("%v\n%.2000s", err, out)
