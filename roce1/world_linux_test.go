@@ -470,8 +470,8 @@ func TestTrace(t *testing.T) {
 	// First, middle and last packets of the WRITE. If the peer gets no processor for a while they are sent again.
 	var got []string
 	seen := map[string]bool{}
-	for packet := range strings.Lines(run("-T", "fields", "-e", "infiniband.bth.opcode", "-e", "infiniband.bth.psn", "-Y",
-		"frame.packet_flags_direction == 2 && eth.type == 0x8915")) {
+	for packet := range strings.Lines(run("-T", "fields", "-e", "infiniband.bth.opcode", "-e", "infiniband.bth.psn",
+		"-Y", "frame.packet_flags_direction == 2 && eth.type == 0x8915")) {
 		if opcode, psn, _ := strings.Cut(packet, "\t"); !seen[psn] {
 			seen[psn] = true
 			got = append(got, opcode)
