@@ -123,6 +123,9 @@ func timedOut(ctx context.Context, err error, address string, o *options) error 
 // connect brings an id to an established connection. The Conn is never nil.
 func connect(ctx context.Context, id *ID, events *EventChannel, to netip.AddrPort, o *options) (*Conn, error) {
 	c := &Conn{id: id}
+	if err := ctx.Err(); err != nil { // or the answer of a fast peer would count
+		return c, err
+	}
 	left := time.Duration(0) // no timeout of its own
 	if end, ok := ctx.Deadline(); ok {
 		left = time.Until(end)
