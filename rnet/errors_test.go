@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/netip"
 	"os"
 	"strings"
 	"syscall"
@@ -16,7 +17,26 @@ import (
 
 	"github.com/ramjet-rdma/ramjet/cm"
 	"github.com/ramjet-rdma/ramjet/internal/testkit/loopback"
+	"github.com/ramjet-rdma/ramjet/wire/ib"
 )
+
+// silent returns an address that takes datagrams and answers none. The host reports an address that nobody has, and
+// whoever dials it is soon refused.
+func silent(t *testing.T) string {
+	t.Helper()
+	for {
+		at := netip.AddrPortFrom(loopback.Next(), ib.UDPPort)
+		c, err := net.ListenUDP("udp", net.UDPAddrFromAddrPort(at))
+		if errors.Is(err, syscall.EADDRINUSE) {
+			continue
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { c.Close() })
+		return net.JoinHostPort(at.Addr().String(), "1")
+	}
+}
 
 func TestTimeouts(t *testing.T) {
 	for err, want := range map[error]bool{
@@ -31,16 +51,16 @@ func TestTimeouts(t *testing.T) {
 	}
 	dev, _ := open(t)
 	d := Dialer{Device: dev, Timeout: time.Millisecond}
-	_, err := d.Dial("rdma", net.JoinHostPort(loopback.Next().String(), "1"))
+	_, err := d.Dial("rdma", silent(t))
 	if e, ok := err.(net.Error); !ok || !e.Timeout() {
-		t.Errorf("dialing an address of nobody: %v", err)
+		t.Errorf("dialing an address where nobody answers: %v", err)
 	}
 }
 
 // The error of a call that ends with its context names the peer.
 func TestDialContextEnds(t *testing.T) {
 	dev, _ := open(t)
-	at := net.JoinHostPort(loopback.Next().String(), "1")
+	at := silent(t)
 	canceled, cancel := context.WithCancel(t.Context())
 	cancel()
 	late, cancel := context.WithDeadline(t.Context(), time.Now().Add(-time.Second))

@@ -17,7 +17,6 @@ import (
 	"github.com/ramjet-rdma/ramjet/iwarp"
 	"github.com/ramjet-rdma/ramjet/shm"
 	"github.com/ramjet-rdma/ramjet/verbs"
-	"golang.org/x/net/nettest"
 )
 
 // openIWARP opens an iWARP device of a loopback address of its own.
@@ -94,7 +93,7 @@ func overIWARP(t *testing.T, open func(testing.TB) *verbs.Device) {
 			t.Fatal(err)
 		}
 		defer l.Close()
-		nettest.TestConn(t, func() (net.Conn, net.Conn, func(), error) {
+		testConn(t, func() (net.Conn, net.Conn, func(), error) {
 			a := dial(t, da, l)
 			b, err := l.Accept()
 			return a, b, func() { a.Close(); b.Close() }, err

@@ -16,7 +16,6 @@ import (
 	"github.com/ramjet-rdma/ramjet/cm"
 	"github.com/ramjet-rdma/ramjet/internal/engine/rsocket"
 	"github.com/ramjet-rdma/ramjet/verbs"
-	"golang.org/x/net/nettest"
 )
 
 func listen(t testing.TB) (*Listener, *verbs.Device) {
@@ -45,7 +44,7 @@ func TestNetTestDialed(t *testing.T) {
 	t.Parallel()
 	l, _ := listen(t)
 	dev, _ := open(t)
-	nettest.TestConn(t, func() (net.Conn, net.Conn, func(), error) {
+	testConn(t, func() (net.Conn, net.Conn, func(), error) {
 		a := dial(t, dev, l)
 		b, err := l.Accept()
 		return a, b, func() { a.Close(); b.Close() }, err

@@ -5,6 +5,7 @@ package rnet
 import (
 	"net/netip"
 	"testing"
+	"time"
 
 	"github.com/ramjet-rdma/ramjet/internal/testkit/loopback"
 	"github.com/ramjet-rdma/ramjet/roce"
@@ -46,10 +47,15 @@ func byHand(t testing.TB, da, db *verbs.Device, oa, ob Options) (a, b *Conn) {
 		must(err)
 		return e, end
 	}
+	for _, o := range []*Options{&oa, &ob} {
+		if o.Linger == 0 {
+			o.Linger = time.Minute // nor may it in the time that Close waits by default
+		}
+	}
 	ea, enda := mk(da, oa)
 	eb, endb := mk(db, ob)
 	// A peer in this process may get no processor for seconds on a busy machine.
-	patient := &verbs.ConnectOptions{Timeout: 16} // 1.07 s, and as much for each retry
+	patient := &verbs.ConnectOptions{Timeout: 18} // 1.07 s, and as much for each retry
 	must(ea.qp.Connect(enda, endb, patient))
 	must(eb.qp.Connect(endb, enda, patient))
 	must(ea.postReceives())
