@@ -127,7 +127,7 @@ func TestJoin(t *testing.T) {
 	x := startTransfer(t, a, b, patient)
 	x.more(t, 16<<20)
 	l := pair.Echo(t, a, net.JoinHostPort(gidOf(t, a), "0"))
-	c, err := cm.Dial(within(t), b, l.Addr().String())
+	c, err := cm.Dial(within(t), b, l.Addr().String(), cm.WithAckTimeout(patient))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -336,7 +336,7 @@ func TestJoinedAddresses(t *testing.T) {
 		var conn *cm.Conn
 		eventually(t, "the address is registered", func() bool {
 			var err error
-			conn, err = cm.Dial(within(t), c.from, l.Addr().String())
+			conn, err = cm.Dial(within(t), c.from, l.Addr().String(), cm.WithAckTimeout(patient))
 			if err != nil && !errors.Is(err, cm.ErrNoAddr) {
 				t.Fatal(err)
 			}

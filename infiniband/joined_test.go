@@ -66,7 +66,7 @@ func TestAdaptersJoin(t *testing.T) {
 		t.Error("nothing was lost")
 	}
 	l := pair.Echo(t, a, net.JoinHostPort(gidOf(t, a), "0"))
-	c, err := cm.Dial(within(t), b, l.Addr().String())
+	c, err := cm.Dial(within(t), b, l.Addr().String(), cm.WithAckTimeout(patient))
 	if err != nil {
 		t.Fatal(err)
 	}

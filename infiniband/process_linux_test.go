@@ -197,7 +197,7 @@ func TestStopped(t *testing.T) {
 	}
 	var c *cm.Conn
 	for late := time.Now().Add(time.Minute); ; {
-		if c, err = cm.Dial(within(t), far, g.addr); err == nil {
+		if c, err = cm.Dial(within(t), far, g.addr, cm.WithAckTimeout(patient)); err == nil {
 			break
 		}
 		if time.Now().After(late) {

@@ -107,7 +107,7 @@ func (e *rcEnd) connectBy(path verbs.AHAttr, o *rcEnd) {
 			MaxDestRdAtomic: 1},
 			verbs.MaskState | verbs.MaskAH | verbs.MaskPathMTU | verbs.MaskDestQPN | verbs.MaskRQPSN |
 				verbs.MaskMaxDestRdAtomic | verbs.MaskMinRNRTimer},
-		{verbs.QPAttr{State: verbs.StateRTS, Timeout: 16, RetryCount: 7, RNRRetry: 7, MaxRdAtomic: 1},
+		{verbs.QPAttr{State: verbs.StateRTS, Timeout: patient, RetryCount: 7, RNRRetry: 7, MaxRdAtomic: 1},
 			verbs.MaskState | verbs.MaskTimeout | verbs.MaskRetryCount | verbs.MaskRNRRetry | verbs.MaskSQPSN |
 				verbs.MaskMaxRdAtomic},
 	} {
