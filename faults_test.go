@@ -47,7 +47,8 @@ func faultPair(t *testing.T, kind, text string) (server, client *cm.Conn, log *t
 	t.Helper()
 	a, _ := loopback.Open(t, func(addr string) (*verbs.Device, error) { return ramjet.Open(kind + ":" + addr) })
 	b, log := openWithFaults(t, kind, text)
-	server, client = rdmatest.Conns(t, a, b)
+	// A busy machine may take longer to end a fault than a peer may be silent by default.
+	server, client = rdmatest.Conns(t, a, b, cm.WithAckTimeout(20)) // 34 s, with all retries
 	return server, client, log
 }
 
