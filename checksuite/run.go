@@ -96,7 +96,7 @@ func (p program) run(ctx context.Context, dir, form string, o options) outcome {
 		cmd.Env = append(cmd.Env, "RAMJET_CHECK=protect", "LD_PRELOAD="+filepath.Join(o.libs, "libramjet-check.so"))
 	}
 	var said bytes.Buffer
-	cmd.Stdout, cmd.Stderr, cmd.WaitDelay = &said, &said, time.Second
+	cmd.Stdout, cmd.Stderr, cmd.WaitDelay = &said, &said, time.Minute
 	err := cmd.Run()
 	r := outcome{said: said.String()}
 	for _, m := range finding.FindAllStringSubmatch(r.said, -1) {

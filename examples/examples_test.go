@@ -102,7 +102,7 @@ func (s *stage) startReading(name string, input io.Reader, args ...string) *prog
 	cmd := exec.CommandContext(ctx, filepath.Join(s.dir, name), append([]string{"-d", s.device}, args...)...)
 	p := &program{Cmd: cmd, t: s.t, done: make(chan struct{})}
 	p.Stdout, p.Stderr, p.Stdin = p, p, input
-	p.WaitDelay = time.Second
+	p.WaitDelay = time.Minute
 	if err := p.Start(); err != nil {
 		s.t.Fatal(err)
 	}

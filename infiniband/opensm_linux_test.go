@@ -88,7 +88,7 @@ func (x *tools) command(ctx context.Context, node, name string, args ...string) 
 	}
 	c := exec.CommandContext(ctx, path, args...)
 	c.Dir, c.Env = x.dir, append(x.env, "SIM_HOST="+node)
-	c.WaitDelay = time.Second
+	c.WaitDelay = time.Minute
 	return c
 }
 

@@ -30,7 +30,7 @@ func TestDoctorNAT(t *testing.T) {
 	for _, kind := range []string{"roce", "iwarp"} {
 		words := append(append([]string(nil), enter...), program, "ping", "-s", "-P", "-d", kind+":192.0.2.2")
 		s, out := exec.CommandContext(ctx, words[0], words[1:]...), new(testrun.Buffer)
-		s.Stdout, s.Stderr, s.WaitDelay = out, out, time.Second
+		s.Stdout, s.Stderr, s.WaitDelay = out, out, time.Minute
 		if err := s.Start(); err != nil {
 			t.Fatal(err)
 		}

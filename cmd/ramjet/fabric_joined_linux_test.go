@@ -36,7 +36,7 @@ func TestFabricsJoined(t *testing.T) {
 		t.Helper()
 		words := append(append(append([]string(nil), prefix...), program), args...)
 		c, out := exec.CommandContext(ctx, words[0], words[1:]...), new(testrun.Buffer)
-		c.Stdout, c.Stderr, c.WaitDelay = out, out, time.Second
+		c.Stdout, c.Stderr, c.WaitDelay = out, out, time.Minute
 		if err := c.Start(); err != nil {
 			t.Fatal(err)
 		}

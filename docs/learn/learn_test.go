@@ -174,7 +174,7 @@ func start(t *testing.T, dir, command string, out io.Writer) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, filepath.Join(dir, filepath.Base(words[0])), words[1:]...)
 	cmd.Dir = dir
 	cmd.Env = append(os.Environ(), "LOG_DEVICE="+logDevice)
-	cmd.Stdout, cmd.Stderr, cmd.WaitDelay = out, out, time.Second
+	cmd.Stdout, cmd.Stderr, cmd.WaitDelay = out, out, time.Minute
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
