@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/ramjet-rdma/ramjet/infiniband"
+	"github.com/ramjet-rdma/ramjet/internal/testkit/softfabric"
 )
 
 // A problem is reported when it is found and not by each sweep; so is its end.
@@ -79,9 +80,7 @@ func TestEventsOfCable(t *testing.T) {
 			}
 		}
 	}
-	for !f.View().Nodes[0].Ports[0].Active() {
-		time.Sleep(time.Millisecond)
-	}
+	softfabric.AwaitActive(t, f) // the manager knows the cable, and has finished with it
 	if err := f.Pull(infiniband.End{Node: "switch-1", Port: 3}); err != nil {
 		t.Fatal(err)
 	}
