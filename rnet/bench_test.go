@@ -106,7 +106,7 @@ func startPeer(b testing.TB, network string, o Options, purpose byte) (net.Conn,
 	var d Dialer
 	if network == "ramjet" {
 		dev, _ := open(b) // or the benchmark is skipped
-		d = Dialer{Device: dev, Timeout: 20 * time.Second, Options: o}
+		d = Dialer{Device: dev, Timeout: 3 * time.Minute, Options: o}
 	}
 	options, err := json.Marshal(o)
 	if err != nil {
