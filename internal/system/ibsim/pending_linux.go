@@ -8,7 +8,8 @@ import (
 )
 
 const (
-	// answerTime is the time before a request without a response is repeated, retries times.
+	// answerTime is the time before a request without a response is repeated, retries times: each time after twice as
+	// long, as a large fabric on a busy machine may take seconds. A request fails after 4.5 s.
 	answerTime = 300 * time.Millisecond
 	retries    = 3
 	// maxPending limits the unanswered requests of a client.
@@ -27,6 +28,7 @@ type pending struct {
 type request struct {
 	datagram Datagram
 	left     int // retries
+	wait     time.Duration
 	timer    *time.Timer
 }
 
@@ -42,7 +44,7 @@ func (p *pending) add(tid uint64, d *Datagram) bool {
 	if old := p.requests[tid]; old != nil {
 		old.timer.Stop()
 	}
-	r := &request{datagram: *d, left: retries}
+	r := &request{datagram: *d, left: retries, wait: answerTime}
 	r.timer = time.AfterFunc(answerTime, func() { p.expired(tid, r) })
 	p.requests[tid] = r
 	return true
@@ -58,7 +60,8 @@ func (p *pending) expired(tid uint64, r *request) {
 	}
 	if again {
 		r.left--
-		r.timer.Reset(answerTime)
+		r.wait *= 2
+		r.timer.Reset(r.wait)
 	} else {
 		delete(p.requests, tid)
 	}
