@@ -9,6 +9,7 @@ import (
 	"math"
 	"net"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -24,6 +25,11 @@ import (
 func serveAt(t *testing.T, w *world, addr, key string) (s *Server, url string, end func()) {
 	t.Helper()
 	l, err := net.Listen("tcp", addr)
+	// A port that was free for a moment may be at the browser's end of a connection, or of another program's.
+	for until := time.Now().Add(browserTime); errors.Is(err, syscall.EADDRINUSE) && time.Now().Before(until); {
+		time.Sleep(10 * time.Millisecond)
+		l, err = net.Listen("tcp", addr)
+	}
 	if err != nil {
 		t.Fatal(err)
 	}
