@@ -9,6 +9,7 @@ import (
 	"errors"
 	"io"
 	"math/rand/v2"
+	"net/netip"
 	"os"
 	"os/exec"
 	"strings"
@@ -251,9 +252,17 @@ func TestPipeOutputClosed(t *testing.T) {
 	r.Close()
 	server, _ := startPipeTo(t, w, "-l", "-v", host(at)+":7000")
 	w.Close()
-	d := rnet.Dialer{Device: openDeviceOf(t, testDevice(t)), Timeout: patience,
-		Options: rnet.Options{KeepAlive: 10 * time.Millisecond}}
-	c, err := d.Dial("rdma", host(at)+":7000")
+	id, err := cm.NewID(cm.NewEventChannel(), openDeviceOf(t, testDevice(t)), cm.TCP)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := id.SetAckTimeout(20); err != nil { // 34 s, with all retries: a busy machine may let the peer wait
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	c, err := rnet.DialID(ctx, id, netip.MustParseAddrPort(host(at)+":7000"),
+		&rnet.Options{KeepAlive: 10 * time.Millisecond})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/netip"
 	"os"
 	"os/exec"
 	"strings"
@@ -16,6 +17,7 @@ import (
 	"time"
 
 	"github.com/ramjet-rdma/ramjet"
+	"github.com/ramjet-rdma/ramjet/cm"
 	"github.com/ramjet-rdma/ramjet/cmd/ramjet/internal/cli"
 	"github.com/ramjet-rdma/ramjet/internal/testkit/loopback"
 	"github.com/ramjet-rdma/ramjet/rnet"
@@ -87,12 +89,21 @@ func startPipePeer(t *testing.T) *pipePeer {
 func dialPipePeer(t *testing.T, p *pipePeer) *rnet.Conn {
 	t.Helper()
 	dev, _ := loopback.Open(t, func(addr string) (*verbs.Device, error) { return ramjet.Open("roce:" + addr) })
-	d := rnet.Dialer{Device: dev, Timeout: 3 * time.Minute, Options: rnet.Options{KeepAlive: 10 * time.Millisecond}}
-	c, err := d.Dial("rdma", p.addr)
+	id, err := cm.NewID(cm.NewEventChannel(), dev, cm.TCP)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return c.(*rnet.Conn)
+	// On a busy machine the peer may get no processor for the two seconds after which it counts as dead by default.
+	if err := id.SetAckTimeout(18); err != nil { // 8.6 s, with all retries
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+	defer cancel()
+	c, err := rnet.DialID(ctx, id, netip.MustParseAddrPort(p.addr), &rnet.Options{KeepAlive: 10 * time.Millisecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
 }
 
 // The same with nothing on its way: only the connection's probes tell.
