@@ -42,8 +42,19 @@ func TestMain(m *testing.M) {
 	os.Exit(status)
 }
 
-// exported returns the metrics of `ramjet export` for this process and for itself, by name, and all that it writes.
+// exported returns the metrics of `ramjet export` for this process and for itself, by name, and all that it writes. It
+// waits no more than seconds for a process: where this one was too slow, it is asked again.
 func exported(t *testing.T) (map[string]*dto.MetricFamily, []byte) {
+	t.Helper()
+	for end := time.Now().Add(time.Minute); ; {
+		all, out := exportedOnce(t)
+		if read, _ := value(all["ramjet_scrape_success"], nil); read > 0 || time.Now().After(end) {
+			return all, out
+		}
+	}
+}
+
+func exportedOnce(t *testing.T) (map[string]*dto.MetricFamily, []byte) {
 	t.Helper()
 	if runtime.GOOS != "linux" {
 		t.Skip("processes are seen on Linux only")
