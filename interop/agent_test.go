@@ -16,6 +16,7 @@ import (
 	"os"
 	"os/exec"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -141,7 +142,7 @@ func (a *agent) do(r *agentRequest) (answer agentAnswer) {
 			if dev.Query().Caps&x.Needs != x.Needs {
 				continue
 			}
-			ctx, cancel := context.WithTimeout(a.ctx, time.Minute)
+			ctx, cancel := context.WithTimeout(a.ctx, programTimeout)
 			answer.Results[x.Name] = ""
 			if err := x.Run(ctx, dev, r.IP, r.Port); err != nil {
 				answer.Results[x.Name] = err.Error()
@@ -173,6 +174,11 @@ type remoteAgent struct {
 func dialAgent(t testing.TB, address string) *remoteAgent {
 	t.Helper()
 	conn, err := net.DialTimeout("tcp", address, answerSlack)
+	// The guest's agent starts beside the program that says that the guest is ready.
+	for end := time.Now().Add(answerSlack); errors.Is(err, syscall.ECONNREFUSED) && time.Now().Before(end); {
+		time.Sleep(100 * time.Millisecond)
+		conn, err = net.DialTimeout("tcp", address, answerSlack)
+	}
 	must(t, conn, err)
 	t.Cleanup(func() { conn.Close() })
 	return &remoteAgent{t, conn, bufio.NewReader(conn)}

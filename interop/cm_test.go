@@ -106,9 +106,9 @@ func (m *manager) listen(ps cm.PortSpace, port uint16) *cm.ID {
 func (m *manager) resolve(ps cm.PortSpace, port uint16) *cm.ID {
 	m.t.Helper()
 	id := m.id(ps)
-	m.ok(id.ResolveAddr(netip.AddrPort{}, netip.AddrPortFrom(netip.MustParseAddr(m.guest), port), 2*time.Second))
+	m.ok(id.ResolveAddr(netip.AddrPort{}, netip.AddrPortFrom(netip.MustParseAddr(m.guest), port), time.Minute))
 	m.event(cm.AddrResolved)
-	m.ok(id.ResolveRoute(2 * time.Second))
+	m.ok(id.ResolveRoute(time.Minute))
 	m.event(cm.RouteResolved)
 	return id
 }

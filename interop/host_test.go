@@ -67,7 +67,7 @@ func (p *program) start(text string) {
 // waitFor waits until the program has written text.
 func (p *program) waitFor(text string) {
 	p.t.Helper()
-	for end := time.Now().Add(commandTimeout); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+	for end := time.Now().Add(programTimeout); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
 		if strings.Contains(p.output(), text) {
 			return
 		}

@@ -26,7 +26,7 @@ import socket, sys
 s = socket.create_connection(("10.9.0.1", 7999))
 s.sendall(bytes([int(sys.argv[1])]) + open("/peer/output", "rb").read())
 PYTHON
-sleep 20
+sleep 300 # until pair.sh ends the guest, as it does when the host has all
 GUEST
 # A guest whose kernel has stopped is not waited for.
 "$here/peervm/pair.sh" -t 1500 "$folder" python3 -c '

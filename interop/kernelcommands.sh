@@ -15,9 +15,9 @@ cat >"$folder/functions" <<'FUNCTIONS'
 failed=0
 try() { "$@" || { echo "FAILED: $*"; failed=1; }; }
 # listening waits until somebody listens at ADDRESS:PORT of the connection manager.
-listening() { for ((i = 0; i < 600; i++)); do "$R" stat cm_id 2>/dev/null | grep -q "listening $1 " && return; sleep 0.1; done; echo "FAILED: nobody listens at $1"; failed=1; }
+listening() { for ((i = 0; i < 3000; i++)); do "$R" stat cm_id 2>/dev/null | grep -q "listening $1 " && return; sleep 0.1; done; echo "FAILED: nobody listens at $1"; failed=1; }
 # waiting waits until somebody listens at a port of TCP.
-waiting() { for ((i = 0; i < 600; i++)); do grep -qi ":$(printf %04X "$1") [0-9A-F:]* 0A" /proc/net/tcp /proc/net/tcp6 && return; sleep 0.1; done; echo "FAILED: nobody listens at port $1"; failed=1; }
+waiting() { for ((i = 0; i < 3000; i++)); do grep -qi ":$(printf %04X "$1") [0-9A-F:]* 0A" /proc/net/tcp /proc/net/tcp6 && return; sleep 0.1; done; echo "FAILED: nobody listens at port $1"; failed=1; }
 FUNCTIONS
 echo 'exec bash /peer/commands.sh' >"$folder/guest.sh"
 cat >"$folder/commands.sh" <<'GUEST'
@@ -26,34 +26,34 @@ echo "peer: ready"
 R=/peer/ramjet
 . /peer/functions
 # told HOST_STEP returns when the host has taken the step.
-told() { for ((i = 0; i < 1200; i++)); do [[ -e /peer/$1 ]] && return; sleep 0.1; done; echo "FAILED: the host did not come to $1"; failed=1; }
+told() { for ((i = 0; i < 6000; i++)); do [[ -e /peer/$1 ]] && return; sleep 0.1; done; echo "FAILED: the host did not come to $1"; failed=1; }
 {
 	try $R devices kernel:
 	try $R demo -d kernel
 	for p in "rxe0 10.9.0.2" "siw0 10.9.1.2"; do
 		set -- $p
-		timeout 60 $R ping -s -d kernel: -a "$2" -p 7180 & server=$!
+		timeout 300 $R ping -s -d kernel: -a "$2" -p 7180 & server=$!
 		listening "$2:7180"
-		try timeout 60 $R ping -c -d kernel: -a "$2" -p 7180 -V -C 50
+		try timeout 300 $R ping -c -d kernel: -a "$2" -p 7180 -V -C 50
 		try wait $server
 	done
 
 	told serving
-	try timeout 60 $R ping -c -d kernel: -a 10.9.0.1 -p 7174 -V -C 50
-	try timeout 60 $R ping -c -d kernel: -a 10.9.1.1 -p 7175 -V -C 50
+	try timeout 300 $R ping -c -d kernel: -a 10.9.0.1 -p 7174 -V -C 50
+	try timeout 300 $R ping -c -d kernel: -a 10.9.1.1 -p 7175 -V -C 50
 	dd if=/dev/urandom of=/tmp/file bs=1M count=8 2>/dev/null
-	try timeout 120 $R cp -d kernel: /tmp/file 10.9.0.1:7185:rxe.bin
-	try timeout 120 $R cp -d kernel: /tmp/file 10.9.1.1:7186:siw.bin
-	try timeout 60 $R pipe -d kernel: 10.9.0.1 7187 </tmp/file
+	try timeout 300 $R cp -d kernel: /tmp/file 10.9.0.1:7185:rxe.bin
+	try timeout 300 $R cp -d kernel: /tmp/file 10.9.1.1:7186:siw.bin
+	try timeout 300 $R pipe -d kernel: 10.9.0.1 7187 </tmp/file
 	for p in "10.9.0.1 7190" "10.9.1.1 7191"; do
 		set -- $p
 		for measure in "send lat" "write bw"; do # the servers are for one client each
-			try timeout 60 $R perf $measure -d kernel: -n 200 -p "$2" "$1"
+			try timeout 300 $R perf $measure -d kernel: -n 200 -p "$2" "$1"
 			set -- "$1" $(($2 + 2))
 		done
 	done
-	try timeout 60 /peer/echo -d kernel:rxe0 10.9.0.1
-	try timeout 60 /peer/echo -d kernel:siw0 10.9.1.1
+	try timeout 300 /peer/echo -d kernel:rxe0 10.9.0.1
+	try timeout 300 /peer/echo -d kernel:siw0 10.9.1.1
 	echo "sum $(sha256sum </tmp/file)"
 
 	timeout 600 $R ping -s -P -d kernel:rxe0 -p 7180 >/dev/null & timeout 600 $R ping -s -P -d kernel:siw0 -p 7180 >/dev/null &
@@ -71,10 +71,16 @@ told() { for ((i = 0; i < 1200; i++)); do [[ -e /peer/$1 ]] && return; sleep 0.1
 	echo "status $failed"
 } >/tmp/output 2>&1
 python3 -c '
-import socket
-socket.create_connection(("10.9.0.1", 7999)).sendall(open("/tmp/output", "rb").read())
+import socket, time
+while True:
+    try:
+        s = socket.create_connection(("10.9.0.1", 7999))
+        break
+    except ConnectionRefusedError: # the host does not listen yet
+        time.sleep(0.1)
+s.sendall(open("/tmp/output", "rb").read())
 '
-sleep 20
+sleep 300 # until pair.sh ends the guest, as it does when the host has all
 GUEST
 cat >"$folder/host.sh" <<'HOST'
 R=$1/ramjet E=$1/echo out=$2
@@ -97,12 +103,12 @@ R=$1/ramjet E=$1/echo out=$2
 	for ((i = 0; i < 6000; i++)); do [[ -e $PEERVM_PEER/guest-serves ]] && break; sleep 0.1; done
 	for p in "roce:10.9.0.1 10.9.0.2" "iwarp:10.9.1.1 10.9.1.2"; do
 		set -- $p
-		try timeout 60 "$R" ping -c -d "$1" -a "$2" -p 7180 -V -C 50
-		try timeout 60 "$R" cp -d "$1" "$2:file" "$out/from-$2"
-		try timeout 60 "$E" -d "$1" "$2"
+		try timeout 300 "$R" ping -c -d "$1" -a "$2" -p 7180 -V -C 50
+		try timeout 300 "$R" cp -d "$1" "$2:file" "$out/from-$2"
+		try timeout 300 "$E" -d "$1" "$2"
 	done
-	try timeout 60 "$R" perf read bw -d roce:10.9.0.1 -n 200 -p 7196 10.9.0.2
-	try timeout 60 "$R" perf send bw -d iwarp:10.9.1.1 -n 200 -p 7197 10.9.1.2
+	try timeout 300 "$R" perf read bw -d roce:10.9.0.1 -n 200 -p 7196 10.9.0.2
+	try timeout 300 "$R" perf send bw -d iwarp:10.9.1.1 -n 200 -p 7197 10.9.1.2
 	kill "${servers[@]}"
 	echo "host status $failed"
 } >"$out/host" 2>&1

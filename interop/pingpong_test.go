@@ -79,6 +79,14 @@ func (g *guest) spawn(port int, argv ...string) *job {
 	return j
 }
 
+// ended reports whether the program has ended.
+func (j *job) ended() bool {
+	j.g.t.Helper()
+	var answer struct{ Ended bool }
+	j.g.call("ended", args{"job": j.Handle}, &answer)
+	return answer.Ended
+}
+
 func (j *job) wait(limit time.Duration) (r jobResult) {
 	j.g.t.Helper()
 	j.g.call("wait", args{"job": j.Handle, "timeout_ms": limit}, &r)
@@ -175,7 +183,7 @@ func TestPingpong(t *testing.T) {
 func waitForListener(t *testing.T, port int) {
 	t.Helper()
 	want := fmt.Sprintf(":%04X ", port)
-	for deadline := time.Now().Add(commandTimeout); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
+	for deadline := time.Now().Add(programTimeout); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
 		for _, table := range []string{"/proc/net/tcp", "/proc/net/tcp6"} {
 			b, _ := os.ReadFile(table)
 			for line := range strings.Lines(string(b)) {

@@ -100,6 +100,9 @@ class Machine:
             time.sleep(0.02)
         return {"job": name}
 
+    def ended(self, job):
+        return {"ended": self._jobs[job].process.poll() is not None}
+
     def wait(self, job, timeout_ms=60000):
         return self._jobs[job].result(timeout_ms)
 
