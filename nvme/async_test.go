@@ -195,7 +195,7 @@ func TestAsyncReconnect(t *testing.T) {
 		const n = 1 << 18
 		s := set(t, kind, nvme.TargetOptions{}, disk(1, n))
 		c, err := nvme.Dial(within(t), s.dev, s.addr(), diskNQN, nvme.HostOptions{NQN: hostNQN,
-			KeepAlive: 500 * time.Millisecond, ReconnectDelay: 10 * time.Millisecond, Timeout: patience})
+			KeepAlive: keepAlive, ReconnectDelay: 10 * time.Millisecond, Timeout: patience})
 		ok(t, err)
 		defer c.Close()
 		d, err := c.Open(within(t), 1)

@@ -82,7 +82,7 @@ func TestAuthenticationAgain(t *testing.T) {
 	secrets := nvme.HostSecrets{Host: newSecret(t), Controller: newSecret(t)}
 	s := guarded(t, "shm", secrets)
 	c, err := nvme.Dial(within(t), s.dev, s.addr(), diskNQN, nvme.HostOptions{NQN: hostNQN, Secret: secrets.Host,
-		ControllerSecret: secrets.Controller, KeepAlive: 100 * time.Millisecond, Timeout: patience,
+		ControllerSecret: secrets.Controller, KeepAlive: keepAlive, Timeout: patience,
 		ReconnectDelay: time.Millisecond})
 	ok(t, err)
 	defer c.Close()

@@ -14,6 +14,9 @@ import (
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
 
+// keepAlive is for hosts whose targets go: they repeat writes after it. A busy machine may stand still for a second.
+const keepAlive = 3 * time.Second
+
 // patience bounds a wait for something that must happen.
 const patience = time.Minute
 

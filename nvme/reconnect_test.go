@@ -171,7 +171,7 @@ func TestReconnect(t *testing.T) {
 		defer func() { target.Close() }()
 		again := make(chan struct{}, 100)
 		c, err := nvme.Dial(within(t), hosts, port.Addr().String(), diskNQN, nvme.HostOptions{NQN: hostNQN, Queues: 2,
-			KeepAlive: 100 * time.Millisecond, Timeout: patience, ReconnectDelay: 10 * time.Millisecond,
+			KeepAlive: keepAlive, Timeout: patience, ReconnectDelay: 10 * time.Millisecond,
 			Changed: func(ids []uint32) {
 				if ids == nil {
 					again <- struct{}{}
@@ -433,7 +433,7 @@ func TestReconnectRefused(t *testing.T) {
 		target, port, err := serveMedium(targets, ":0", &powered{medium: m}, nvme.TargetOptions{})
 		ok(t, err)
 		c, err := nvme.Dial(within(t), hosts, port.Addr().String(), diskNQN, nvme.HostOptions{NQN: hostNQN,
-			KeepAlive: 100 * time.Millisecond, Timeout: patience, ReconnectDelay: time.Millisecond})
+			KeepAlive: keepAlive, Timeout: patience, ReconnectDelay: time.Millisecond})
 		ok(t, err)
 		defer c.Close()
 		d, err := c.Open(within(t), 1)
