@@ -49,7 +49,8 @@ type dialFunc = func(ctx context.Context, network, addr string) (net.Conn, error
 
 // goRedis returns a client whose commands take as long as their contexts allow.
 func goRedis(t *testing.T, dial dialFunc, addr string) *redis.Client {
-	c := redis.NewClient(&redis.Options{Addr: addr, Dialer: dial, ReadTimeout: -1, ContextTimeoutEnabled: true})
+	c := redis.NewClient(&redis.Options{Addr: addr, Dialer: dial, DialTimeout: patience, ReadTimeout: -1,
+		ContextTimeoutEnabled: true})
 	t.Cleanup(func() { c.Close() })
 	ok(t, c.FlushAll(t.Context()).Err())
 	return c
@@ -223,7 +224,8 @@ func TestValkeyGo(t *testing.T) {
 	clients(t, func(t *testing.T, dial dialFunc, addr string) {
 		ctx := within(t)
 		c, err := valkeygo.NewClient(valkeygo.ClientOption{InitAddress: []string{addr},
-			ForceSingleClient: true, DisableCache: true,
+			ForceSingleClient: true, DisableCache: true, ConnWriteTimeout: patience,
+			Dialer: net.Dialer{Timeout: patience},
 			DialCtxFn: func(ctx context.Context, addr string, _ *net.Dialer, _ *tls.Config) (net.Conn, error) {
 				return dial(ctx, "tcp", addr)
 			}})
