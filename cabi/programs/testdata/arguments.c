@@ -288,7 +288,7 @@ static void sockets(void)
 
 int main(void)
 {
-	alarm(60);
+	alarm(170);
 	open_device();
 	regions();
 	no_descriptors();

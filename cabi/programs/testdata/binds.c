@@ -205,7 +205,7 @@ int main(void)
 	char both[128];
 	const char *mine = getenv("RAMJET_DEVICES");
 
-	alarm(60);
+	alarm(170);
 	CHECK(sscanf(mine, "roce:%63s", here) == 1);
 	snprintf(both, sizeof both, "%s roce:::1", mine);
 	with(mine, loopback);

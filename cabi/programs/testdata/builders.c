@@ -45,7 +45,7 @@ int main(void)
 	uint32_t key;
 	uint64_t i;
 
-	alarm(60);
+	alarm(170);
 	open_device();
 	create_extended();
 	from = new_region(4096);

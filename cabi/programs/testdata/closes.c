@@ -140,7 +140,7 @@ int main(void)
 	struct objects o;
 	int i;
 
-	alarm(100);
+	alarm(170);
 	mallopt(M_PERTURB, 0x5a); /* freed memory looks like nothing that was there */
 	for (i = 0; i < 3; i++) {
 		fill(&o);

@@ -91,7 +91,7 @@ static void management(void)
 
 int main(void)
 {
-	alarm(100);
+	alarm(170);
 	mallopt(M_PERTURB, 0x5a); /* freed memory looks like nothing that was there */
 	open_device();
 	completions();

@@ -85,7 +85,7 @@ int main(void)
 	struct ibv_mr *visible, *file;
 	int fd;
 
-	alarm(60);
+	alarm(170);
 	CHECK((fd = mkstemp(name)) >= 0 && !ftruncate(fd, 4096));
 	open_device();
 	CHECK(!ibv_query_device_ex(context, NULL, &attr) && attr.device_cap_flags_ex & 1ull << 38 && attr.device_cap_flags_ex & 1ull << 39);

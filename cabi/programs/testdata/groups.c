@@ -126,7 +126,7 @@ static void rejections(void)
 
 int main(void)
 {
-	alarm(60);
+	alarm(170);
 	CHECK(inet_pton(AF_INET, strchr(getenv("RAMJET_DEVICES"), ':') + 1, &here.sin_addr) == 1);
 	CHECK(inet_pton(AF_INET, "239.83.0.7", &group.sin_addr) == 1);
 	CHECK((channel = rdma_create_event_channel()));

@@ -11,7 +11,7 @@
 #include <rdma/rsocket.h>
 
 static int a[2], b[2]; /* connections */
-static volatile sig_atomic_t done, refused, wrong, stop;
+static volatile sig_atomic_t done, refused, wrong, stop, woken;
 
 static void connected(int s[2])
 {
@@ -53,11 +53,13 @@ static void wakes(int sig)
 {
 	struct pollfd p = { b[1], POLLIN, 0 };
 	int err = errno;
+	ssize_t n = rsend(b[0], "y", 1, 0);
 	char c;
 
 	(void)sig;
+	woken = n >= 0 || errno != EDEADLK ? 1 : -1; /* -1: its thread does not sleep yet */
 	/* It waits itself, in the middle of a wait. */
-	if (rsend(b[0], "y", 1, 0) != 1 || rpoll(&p, 1, -1) != 1 || rrecv(b[1], &c, 1, 0) != 1 || rsend(a[0], "z", 1, 0) != 1)
+	if (woken > 0 && (n != 1 || rpoll(&p, 1, -1) != 1 || rrecv(b[1], &c, 1, 0) != 1 || rsend(a[0], "z", 1, 0) != 1))
 		wrong = errno;
 	errno = err;
 }
@@ -73,8 +75,13 @@ static void *interrupts(void *thread)
 
 static void *wakes_later(void *thread)
 {
-	usleep(50000); /* it sleeps by now, as a rule */
-	CHECK(!pthread_kill(*(pthread_t *)thread, SIGUSR2));
+	do {
+		usleep(50000); /* it sleeps by now, as a rule */
+		woken = 0;
+		CHECK(!pthread_kill(*(pthread_t *)thread, SIGUSR2));
+		while (!woken)
+			usleep(1000);
+	} while (woken < 0);
 	return NULL;
 }
 
@@ -83,7 +90,7 @@ int main(void)
 	pthread_t me = pthread_self(), other;
 	char c;
 
-	alarm(100);
+	alarm(170);
 	connected(a);
 	connected(b);
 	CHECK(!sigaction(SIGUSR1, &(struct sigaction){ .sa_handler = uses, .sa_flags = SA_RESTART | SA_ONSTACK }, NULL));

@@ -161,7 +161,7 @@ static void objects(void)
 
 int main(void)
 {
-	alarm(120);
+	alarm(170);
 	open_device();
 	empty_regions();
 	circles();

@@ -88,7 +88,7 @@ int main(int argc, char **argv)
 	struct rdma_cm_event *event;
 	char text[64], device[128];
 
-	alarm(60);
+	alarm(170);
 	if (!find())
 		return 0; /* no interface has such an address */
 	if (argc == 1) {

@@ -9,6 +9,7 @@
 #include <poll.h>
 #include <pthread.h>
 #include <rdma/rdma_cma.h>
+#include <sys/stat.h>
 
 static struct side a, b;
 static struct ibv_mr *from, *to;
@@ -335,13 +336,48 @@ static void armed_later(void)
 	end_events();
 }
 
+enum { STDERR = 100 };
+static int said; /* what stands in for standard error */
+
+static void hear(void)
+{
+	CHECK(dup2(2, STDERR) == STDERR);
+	CHECK((said = fileno(tmpfile())) >= 0);
+	CHECK(dup2(said, 2) == 2);
+}
+
+/* await_report waits until something was written to standard error, and passes it on. */
+static void await_report(void)
+{
+	char text[1 << 16];
+	struct stat st;
+
+	do {
+		usleep(10000);
+		CHECK(!fstat(said, &st));
+	} while (!st.st_size);
+	CHECK(dup2(STDERR, 2) == 2);
+	st.st_size = pread(said, text, sizeof text, 0);
+	CHECK(st.st_size > 0 && write(2, text, st.st_size) == st.st_size);
+}
+
+static void *end_after_report(void *unused)
+{
+	await_report();
+	kill(getpid(), SIGKILL);
+	return unused;
+}
+
 static void unarmed(void)
 {
+	pthread_t thread;
+
+	hear();
 	begin_events();
 	receive(&b, to, 100);
 	post(&a, IBV_WR_SEND, from, 100, NULL);
 	CHECK(next(&a).status == IBV_WC_SUCCESS);
-	alarm(6);
+	CHECK(!pthread_create(&thread, NULL, end_after_report, NULL));
 	get_event();
 }
 
@@ -368,12 +404,13 @@ static void unarmed_thread(void)
 {
 	pthread_t thread;
 
+	hear();
 	begin_events();
 	CHECK(!pthread_create(&thread, NULL, get_in_thread, NULL));
 	receive(&b, to, 100);
 	post(&a, IBV_WR_SEND, from, 100, NULL);
 	CHECK(next(&a).status == IBV_WC_SUCCESS);
-	sleep(5);
+	await_report();
 	_exit(0);
 }
 
@@ -395,6 +432,7 @@ static void request_after_arming(void)
 /* threads */
 
 static volatile int stop;
+static int polls[2]; /* of each thread */
 static struct ibv_cq_ex *single;
 
 static void *poll_in_thread(void *cq)
@@ -406,14 +444,44 @@ static void *poll_in_thread(void *cq)
 	return NULL;
 }
 
+static struct ibv_cq *polled_by_two;
+
+static void *poll_and_count(void *count)
+{
+	struct ibv_wc wc;
+
+	while (!stop) {
+		CHECK(ibv_poll_cq(polled_by_two, 1, &wc) <= 0);
+		__atomic_add_fetch((int *)count, 1, __ATOMIC_SEQ_CST);
+	}
+	return NULL;
+}
+
+/* get_on waits until both threads have polled as often again as is enough for them to meet. */
+static void get_on(void)
+{
+	int i;
+
+	for (i = 0; i < 2; i++) {
+		int from = __atomic_load_n(&polls[i], __ATOMIC_SEQ_CST);
+
+		while (__atomic_load_n(&polls[i], __ATOMIC_SEQ_CST) - from < 1000)
+			usleep(1000);
+	}
+}
+
 static void two_pollers(struct ibv_cq *cq)
 {
 	pthread_t threads[2];
 	int i;
 
+	polled_by_two = cq;
 	for (i = 0; i < 2; i++)
-		CHECK(!pthread_create(&threads[i], NULL, poll_in_thread, cq));
-	usleep(200000);
+		CHECK(!pthread_create(&threads[i], NULL, poll_and_count, &polls[i]));
+	for (i = 0; i < 5; i++) {
+		usleep(40000);
+		get_on();
+	}
 	stop = 1;
 	for (i = 0; i < 2; i++)
 		CHECK(!pthread_join(threads[i], NULL));
@@ -712,9 +780,15 @@ static void get_async(enum ibv_event_type type)
 
 static void error_unread(void)
 {
+	struct ibv_qp_init_attr init;
+	struct ibv_qp_attr attr;
+
 	bad_key();
 	get_async(IBV_EVENT_QP_ACCESS_ERR);
-	usleep(300000);
+	do { /* until the completion has come */
+		usleep(10000);
+		CHECK(!ibv_query_qp(a.qp, &attr, IBV_QP_STATE, &init));
+	} while (attr.qp_state != IBV_QPS_ERR);
 	end();
 }
 
@@ -728,9 +802,12 @@ static void error_read(void)
 
 static void fatal_left(void)
 {
+	struct pollfd p;
+
 	bad_key();
 	CHECK(next(&a).status == IBV_WC_REM_ACCESS_ERR);
-	usleep(100000);
+	p = (struct pollfd){ context->async_fd, POLLIN, 0 };
+	CHECK(poll(&p, 1, -1) == 1);
 	exit(0);
 }
 
@@ -756,15 +833,14 @@ static void begin_builder(int with_domain)
 	CHECK((builder = ibv_qp_to_qp_ex(ibv_create_qp_ex(context, &attr))));
 }
 
+static volatile int builds; /* the first thread */
+
 static void *build(void *unused)
 {
-	int i;
-
-	for (i = 0; i < 5; i++) {
-		ibv_wr_start(builder);
-		usleep(50000);
-		ibv_wr_abort(builder);
-	}
+	while (!builds)
+		usleep(1000);
+	ibv_wr_start(builder); /* while the first does: it waits for the lock */
+	ibv_wr_abort(builder);
 	return unused;
 }
 
@@ -772,9 +848,17 @@ static void two_builders(int with_domain)
 {
 	pthread_t thread;
 
+	if (with_domain)
+		hear();
 	begin_builder(with_domain);
 	CHECK(!pthread_create(&thread, NULL, build, NULL));
-	build(NULL);
+	ibv_wr_start(builder);
+	builds = 1;
+	if (with_domain)
+		await_report();
+	else
+		usleep(200000);
+	ibv_wr_abort(builder);
 	CHECK(!pthread_join(thread, NULL));
 	_exit(0);
 }
@@ -902,7 +986,7 @@ static void connection(int wrong)
 	if (wrong == 5) {
 		struct pollfd p = { events->fd, POLLIN, 0 };
 
-		CHECK(poll(&p, 1, 20000) == 1);
+		CHECK(poll(&p, 1, -1) == 1);
 		exit(0);
 	}
 	for (i = 0; i < 2 && wrong != 6; i++) {

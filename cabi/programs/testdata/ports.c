@@ -58,7 +58,7 @@ int main(void)
 	struct ibv_device **list;
 	struct ibv_context *other;
 
-	alarm(100);
+	alarm(170);
 	if (!network()) {
 		printf("skipped: a network of its own: %s\n", strerror(errno));
 		return 0;

@@ -60,7 +60,7 @@ static void waiting(int fd)
 	CHECK(select(fd + 1, &set, NULL, NULL, &(struct timeval){ 1 << 29, 0 }) == -1 && errno == EINTR); /* not at once */
 	CHECK(!setitimer(ITIMER_REAL, &(struct itimerval){ { 0 } }, NULL));
 	CHECK(!sigaction(SIGALRM, &(struct sigaction){ .sa_handler = SIG_DFL }, NULL));
-	alarm(60);
+	alarm(170);
 }
 
 /* sending: a file, through the call of programs with large files. */
@@ -206,7 +206,7 @@ int main(int argc, char **argv)
 	pthread_t thread;
 	char c;
 
-	alarm(60);
+	alarm(170);
 	if (argc < 3) {
 		CHECK(!setenv("LD_PRELOAD", "librspreload.so", 1));
 		return execl("/proc/self/exe", argv[0], "again", strrchr(getenv("RAMJET_DEVICES"), ':') + 1, NULL);

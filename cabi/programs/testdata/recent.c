@@ -94,7 +94,7 @@ static void events(void)
 
 int main(void)
 {
-	alarm(60);
+	alarm(170);
 	open_device();
 	buffers();
 	speed();

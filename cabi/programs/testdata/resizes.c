@@ -53,7 +53,7 @@ int main(void)
 	struct ibv_wc wc;
 	struct side a, b;
 
-	alarm(60);
+	alarm(170);
 	open_device();
 	CHECK(!ibv_query_device(context, &device));
 	mr = new_region(4096);

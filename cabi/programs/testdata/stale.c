@@ -137,7 +137,7 @@ static void queues(void)
 
 int main(void)
 {
-	alarm(60);
+	alarm(170);
 	open_device();
 	create_pair(&a, &b);
 	windows();

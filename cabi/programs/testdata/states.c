@@ -61,7 +61,7 @@ int main(void)
 	struct rdma_conn_param param = { .responder_resources = 1, .initiator_depth = 1, .retry_count = 7, .rnr_retry_count = 7 };
 	struct rdma_cm_id *listener, *from, *to;
 
-	alarm(60);
+	alarm(170);
 	CHECK(one && two && !rdma_getaddrinfo(strchr(getenv("RAMJET_DEVICES"), ':') + 1, "0", &hints, &at));
 	CHECK(!rdma_create_id(one, &listener, NULL, RDMA_PS_TCP));
 	CHECK(!rdma_bind_addr(listener, at->ai_src_addr) && !rdma_listen(listener, 4));

@@ -25,7 +25,7 @@ int main(void)
 	void *unused;
 	int i;
 
-	alarm(60);
+	alarm(170);
 	open_device();
 	from = new_region(4096);
 	to = new_region(4096);

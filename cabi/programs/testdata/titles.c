@@ -43,7 +43,7 @@ int main(int argc, char **argv)
 {
 	char name[100], other[120];
 
-	alarm(60);
+	alarm(170);
 	CHECK(getenv("RAMJET_DEVICES"));
 	snprintf(name, sizeof name, "%s", getenv("RAMJET_DEVICES"));
 	snprintf(other, sizeof other, "other=%s", name);

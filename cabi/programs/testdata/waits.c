@@ -21,7 +21,7 @@ struct waiter {
 };
 
 static struct ibv_mr *from, *to;
-static volatile sig_atomic_t handled;
+static volatile sig_atomic_t handled, returned, prepared = 1;
 static sigjmp_buf out;
 
 static void create_waiter(struct waiter *w)
@@ -194,24 +194,30 @@ static void count(int sig)
 static void jump(int sig)
 {
 	(void)sig;
+	handled++;
 	siglongjmp(out, 1);
 }
 
 struct sender {
 	struct waiter *to, *from;
 	pthread_t waits;
-	int signals;
+	int signals; /* 0: until the wait has returned, as the first may come before it */
 };
 
-/* signal_and_send sends signals to a thread that waits, and then what it waits for. */
+/* signal_and_send sends signals to a thread that waits, each when the one before is handled, and then what it waits
+ * for. */
 static void *signal_and_send(void *of)
 {
 	struct sender *s = of;
 	int i;
 
-	for (i = 0; i < s->signals; i++) {
+	while (!prepared)
+		usleep(1000);
+	for (i = 0; s->signals ? i < s->signals : !returned; i++) {
 		usleep(10000);
 		CHECK(!pthread_kill(s->waits, SIGUSR1));
+		while (handled <= i)
+			usleep(1000);
 	}
 	usleep(10000);
 	post(&s->from->side, IBV_WR_SEND, from, 64, NULL);
@@ -246,17 +252,21 @@ static void signals(void)
 	/* Another one ends the wait. */
 	handle(count, 0);
 	receive(&b.side, to, 64);
-	s.signals = 1;
+	s.signals = 0;
 	CHECK(!pthread_create(&thread, NULL, signal_and_send, &s));
-	CHECK(ibv_get_cq_event(b.channel, &cq, &of) == -1 && errno == EINTR && handled == 1);
-	wait_for(&b, 1, 0);
+	CHECK(ibv_get_cq_event(b.channel, &cq, &of) == -1 && errno == EINTR && handled);
+	returned = 1;
 	CHECK(!pthread_join(thread, NULL));
+	wait_for(&b, 1, 0);
 	wait_for(&a, 0, 1);
 	/* Out of the wait it leads elsewhere, and others get on. */
 	handle(jump, 0);
 	receive(&b.side, to, 64);
+	s.signals = 1;
+	prepared = 0;
 	CHECK(!pthread_create(&thread, NULL, signal_and_send, &s));
 	if (!sigsetjmp(out, 1)) {
+		prepared = 1;
 		ibv_get_cq_event(b.channel, &cq, &of);
 		CHECK(!"it waits no more");
 	}
@@ -355,7 +365,7 @@ static void spawn(void)
 
 int main(void)
 {
-	alarm(100);
+	alarm(170);
 	open_device();
 	from = new_region(4096);
 	to = new_region(4096);

@@ -38,7 +38,7 @@ int main(int n, char **v)
 	int i;
 
 	CHECK(!sigaction(SIGSEGV, &action, NULL));
-	alarm(120);
+	alarm(170);
 	open_device(); /* so that Go is there */
 	for (i = 1; i < n; i++) {
 		char *name = strchr(v[i], ':');

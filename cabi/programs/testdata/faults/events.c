@@ -37,7 +37,7 @@ int main(void)
 	struct ibv_mr *mr;
 	struct side a, b;
 
-	alarm(100);
+	alarm(170);
 	open_device();
 	p.fd = context->async_fd;
 	mr = new_region(64);

@@ -46,7 +46,7 @@ int main(void)
 	struct side a, b;
 	struct ibv_wc wc;
 
-	alarm(100);
+	alarm(170);
 	open_device();
 	mr = new_region(64);
 	create_with(&a, 2, (struct ibv_qp_cap){ .max_send_wr = 3, .max_send_sge = 1 });
