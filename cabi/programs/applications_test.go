@@ -27,8 +27,8 @@ func TestFio(t *testing.T) {
 	const common = "fio --thread --ioengine=rdma --port=PORT --bs=64k --size=1m --name=job"
 	dir := need(t, "fio")
 	run := func(p pair) error {
-		p.ready = "waiting for connection"    // without a server fio's client neither ends nor asks again
-		return p.attempt(t, dir, time.Minute) // after an error of a completion, fio waits without end
+		p.ready = "waiting for connection"      // without a server fio's client neither ends nor asks again
+		return p.attempt(t, dir, 3*time.Minute) // after an error of a completion, fio waits without end
 	}
 	t.Run("write", func(t *testing.T) {
 		dir := t.TempDir()

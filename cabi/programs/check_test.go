@@ -149,7 +149,7 @@ func TestCheckFreedByGo(t *testing.T) {
 	for range 10 {
 		devices = append(devices, "shm:"+loopback.Next().String())
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()
 	out, err := command(ctx, dir, strings.Join(devices, ","), run, "run", "--libs", dir, "--", program,
 		"freed-by-go").CombinedOutput()

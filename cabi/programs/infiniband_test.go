@@ -76,7 +76,7 @@ func TestInfiniBandPort(t *testing.T) {
 // onAdapter runs a program on the first adapter and returns its output.
 func onAdapter(t *testing.T, program string) string {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()
 	out, err := command(ctx, "", adapter(1), strings.Fields(program)...).CombinedOutput()
 	if err != nil {
@@ -184,7 +184,7 @@ func TestInfiniBandPing(t *testing.T) {
 // backwards has the server on adapter 2, whose LID is 3, and repeats the client until the server answers.
 func (p pair) backwards(t *testing.T) {
 	dir := need(t)
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()
 	server := start(t, ctx, dir, adapter(2), strings.Fields(p.server)...)
 	for {

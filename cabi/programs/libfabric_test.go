@@ -21,7 +21,7 @@ func TestLibfabric(t *testing.T) {
 	for _, args := range []string{"-p verbs -e msg", "-p verbs -e dgram", "-p verbs;ofi_rxm -e rdm",
 		"-p verbs;ofi_rxm -e rdm -c"} {
 		t.Run(args, func(t *testing.T) {
-			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 			defer cancel()
 			port := freePort(t)
 			args := strings.Fields("fi_pingpong -I 10 -S 64 " + args)

@@ -162,7 +162,7 @@ func TestLogRsockets(t *testing.T) {
 	const args = " -S 1000 -I 2 -C 2 -p PORT"
 	(&pair{server: "rstream -b SERVER" + args, client: "rstream -s SERVER" + args, want: "custom"}).run(t)
 	names, err := filepath.Glob(filepath.Join(folder, "calls.*"))
-	if err != nil || len(names) != 2 {
+	if err != nil || len(names) < 2 { // a client that came before its server has one, too
 		t.Fatalf("%q, %v", names, err)
 	}
 	var all strings.Builder

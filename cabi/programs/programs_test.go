@@ -115,7 +115,7 @@ func command(ctx context.Context, dir, addr string, args ...string) *exec.Cmd {
 	}
 	c := exec.CommandContext(ctx, args[0], args[1:]...)
 	c.Env = append(os.Environ(), "LD_LIBRARY_PATH="+dir, "RAMJET_DEVICES="+addr)
-	c.WaitDelay = time.Second
+	c.WaitDelay = 20 * time.Second // for its output to be read, on a busy machine too
 	return c
 }
 
@@ -133,7 +133,10 @@ func start(t testing.TB, ctx context.Context, dir, addr string, args ...string) 
 	if err := s.cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	go func() { s.done <- s.cmd.Wait() }()
+	go func() {
+		s.done <- s.cmd.Wait()
+		close(s.done) // whoever waits again finds that it has ended
+	}()
 	return s
 }
 
@@ -218,10 +221,19 @@ func (p pair) name() string {
 
 func (p pair) run(t *testing.T) {
 	dir := need(t, strings.Fields(p.server)[0], strings.Fields(p.client)[0])
-	if err := p.attempt(t, dir, 3*time.Minute); err != nil {
+	err := p.attempt(t, dir, 3*time.Minute)
+	for n := 0; n < 2 && err != nil && silent.MatchString(err.Error()); n++ {
+		t.Logf("again, as a side got no processor for long: %v", err)
+		err = p.attempt(t, dir, 3*time.Minute)
+	}
+	if err != nil {
 		t.Error(err)
 	}
 }
+
+// silent is what programs say that have given up a peer. They wait for two seconds, and mostly have no option for more:
+// on a busy machine a process may get no processor for longer.
+var silent = regexp.MustCompile(`transport retry counter exceeded|[Ff]ailed status 12\b|RETRY_EXC`)
 
 // attempt runs both sides once.
 func (p pair) attempt(t *testing.T, dir string, limit time.Duration) error {
@@ -283,6 +295,11 @@ func (p pair) connect(t testing.TB, ctx context.Context, dir string, server *sid
 			failed[len(failed)-1].Error() != err.Error() {
 			failed = append(failed, err)
 		}
+		if silent.MatchString(err.Error()) { // the server takes no other client, and waits
+			server.cmd.Process.Kill()
+			<-server.done
+			return "", fmt.Errorf("%w\nserver:\n%s", err, server.out.String())
+		}
 		select {
 		case serr := <-server.done:
 			return "", fmt.Errorf("%w\nserver: %w\n%s", errors.Join(failed...), serr, server.out.String())
@@ -294,15 +311,22 @@ func (p pair) connect(t testing.TB, ctx context.Context, dir string, server *sid
 	}
 }
 
-// freePort returns a TCP port without a listener, below the ports that the system gives out.
+// freePort returns a TCP port without a listener, below the ports that the system gives out. It is the test's to its
+// end: tests of other processes do not get it before the program listens.
 func freePort(t testing.TB) string {
 	t.Helper()
 	for range 100 {
 		port := strconv.Itoa(20000 + rand.IntN(10000))
-		if l, err := net.Listen("tcp", "127.0.0.1:"+port); err == nil {
+		taken, err := net.Listen("unix", "@ramjet-programs-port-"+port)
+		if err != nil {
+			continue
+		}
+		if l, err := net.Listen("tcp", ":"+port); err == nil {
 			l.Close()
+			t.Cleanup(func() { taken.Close() })
 			return port
 		}
+		taken.Close()
 	}
 	t.Fatal("no free port")
 	return ""
@@ -404,7 +428,7 @@ func TestEcho(t *testing.T) {
 		filepath.Join(dir, "librdmacm.so.1"), filepath.Join(dir, "libibverbs.so.1")).CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()
 	server := start(t, ctx, dir, serverAddr, echo)
 	for !strings.Contains(server.out.String(), "listening on") {
@@ -471,7 +495,7 @@ func pyverbsTests(t *testing.T) (folder string) {
 // runPyverbs runs rdma-core's tests on a device, of which least must pass, and none may fail.
 func runPyverbs(t *testing.T, dir, tests, device, at string, least int) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	defer cancel()
 	out, err := command(ctx, dir, at, python, tests+"/tests/run_tests.py", "--dev", device, "-v").CombinedOutput()
 	passed := len(regexp.MustCompile(`\.\.\. ok\n`).FindAll(out, -1))

@@ -101,7 +101,7 @@ func TestRunLeavesNothing(t *testing.T) {
 	}
 	gone := func() {
 		t.Helper()
-		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 		defer cancel()
 		for ; len(folders()) > 0; time.Sleep(10 * time.Millisecond) {
 			if ctx.Err() != nil {
