@@ -42,6 +42,11 @@ func TestLateIsNotLost(t *testing.T) {
 				if err := p.Process.Signal(syscall.SIGSTOP); err != nil {
 					t.Fatal(err)
 				}
+				var status syscall.WaitStatus // it may run for a while yet
+				_, err := syscall.Wait4(p.Process.Pid, &status, syscall.WUNTRACED, nil)
+				if err != nil || !status.Stopped() {
+					t.Fatalf("%v, %v", err, status)
+				}
 				sent := make(chan error, 1)
 				go func() {
 					var err error
