@@ -10,6 +10,7 @@ import (
 	"testing"
 	"unsafe"
 
+	"github.com/ramjet-rdma/ramjet/internal/testkit/pair"
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
 
@@ -61,7 +62,7 @@ func TestMemoryChanges(t *testing.T) {
 		})
 	}
 	for i := range qps {
-		if err := qps[i].Connect(eps[i], eps[1-i], &patient); err != nil {
+		if err := qps[i].Connect(eps[i], eps[1-i], &pair.Patient); err != nil {
 			t.Fatal(err)
 		}
 	}

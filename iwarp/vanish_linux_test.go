@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/ramjet-rdma/ramjet/internal/testkit/loopback"
+	"github.com/ramjet-rdma/ramjet/internal/testkit/pair"
 	"github.com/ramjet-rdma/ramjet/iwarp"
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
@@ -33,9 +34,6 @@ const (
 	// middle of it.
 	vanishBytes = 32 << 20
 )
-
-// patient are options with which a peer that gets no processor for seconds is not given up.
-var patient = verbs.ConnectOptions{Timeout: 20}
 
 func newVanishing(t *testing.T, open func(testing.TB) *verbs.Device) *vanishing {
 	t.Helper()
@@ -72,8 +70,8 @@ func newVanishing(t *testing.T, open func(testing.TB) *verbs.Device) *vanishing 
 		v.words[i], err = pd.RegMR(make([]byte, 8), all)
 		must(err)
 	}
-	must(v.qps[own].Connect(eps[own], eps[peer], &patient))
-	must(v.qps[peer].Connect(eps[peer], eps[own], &patient))
+	must(v.qps[own].Connect(eps[own], eps[peer], &pair.Patient))
+	must(v.qps[peer].Connect(eps[peer], eps[own], &pair.Patient))
 	return v
 }
 

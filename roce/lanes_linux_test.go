@@ -16,6 +16,7 @@ import (
 	"github.com/ramjet-rdma/ramjet/internal/base/steer"
 	"github.com/ramjet-rdma/ramjet/internal/testkit/conformance"
 	"github.com/ramjet-rdma/ramjet/internal/testkit/loopback"
+	"github.com/ramjet-rdma/ramjet/internal/testkit/pair"
 	"github.com/ramjet-rdma/ramjet/internal/testkit/testrun"
 	"github.com/ramjet-rdma/ramjet/roce"
 	"github.com/ramjet-rdma/ramjet/verbs"
@@ -130,16 +131,13 @@ func (k *knot) word(i int) verbs.Remote {
 	return verbs.Remote{Addr: k.mr.Addr() + uint64(8*i), Key: k.mr.Remote().Key}
 }
 
-// patient are options with which a peer that gets no processor for seconds is not given up.
-var patient = verbs.ConnectOptions{Timeout: 20}
-
 func connect(t *testing.T, a, b *knot) {
 	t.Helper()
 	for i := range a.qps {
 		x, err := a.qps[i].Endpoint(0)
 		y, err2 := b.qps[i].Endpoint(0)
-		err3 := a.qps[i].Connect(x, y, &patient)
-		err4 := b.qps[i].Connect(y, x, &patient)
+		err3 := a.qps[i].Connect(x, y, &pair.Patient)
+		err4 := b.qps[i].Connect(y, x, &pair.Patient)
 		if err := errors.Join(err, err2, err3, err4); err != nil {
 			t.Fatal(err)
 		}

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ramjet-rdma/ramjet/internal/testkit/pair"
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
 
@@ -40,7 +41,7 @@ func TestCompletionsBeforeLoss(t *testing.T) {
 		if err := said.Decode(&peer.ends); err != nil {
 			t.Fatal(err)
 		}
-		n.connect(peer, patient)
+		n.connect(peer, pair.Patient)
 		for _, qp := range n.qps { // once the requester has these, each queue pair has its link
 			n.send(qp)
 		}

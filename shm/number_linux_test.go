@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/ramjet-rdma/ramjet/internal/testkit/pair"
 	"github.com/ramjet-rdma/ramjet/internal/testkit/testrun"
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
@@ -51,9 +52,6 @@ func newNumbered(t *testing.T, queuePairs int) *numbered {
 	}
 	return n
 }
-
-// patient are options with which a peer that gets no processor for seconds is not given up.
-var patient = verbs.ConnectOptions{Timeout: 20}
 
 // connect takes each queue pair to RTS, with one of the peer.
 func (n *numbered) connect(peer *numbered, opts verbs.ConnectOptions) {
@@ -128,8 +126,8 @@ func TestManyByNumber(t *testing.T) {
 	}
 	queuePairs := int(min(10000, (l.Cur-512)/2)) // of each side; both ends of a connection are this process's
 	a, b := newNumbered(t, queuePairs), newNumbered(t, queuePairs)
-	a.connect(b, patient)
-	b.connect(a, patient)
+	a.connect(b, pair.Patient)
+	b.connect(a, pair.Patient)
 	a.start()
 	b.start()
 	a.finish()

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ramjet-rdma/ramjet/internal/testkit/pair"
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
 
@@ -68,8 +69,8 @@ func newAnnounced(t *testing.T) *announced {
 	w.ok(err)
 	there, err := w.client.Endpoint(0)
 	w.ok(err)
-	w.ok(w.server.Connect(here, there, &patient))
-	w.ok(w.client.Connect(there, here, &patient))
+	w.ok(w.server.Connect(here, there, &pair.Patient))
+	w.ok(w.client.Connect(there, here, &pair.Patient))
 	return w
 }
 

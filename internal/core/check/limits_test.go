@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/ramjet-rdma/ramjet/internal/core/check"
+	"github.com/ramjet-rdma/ramjet/internal/testkit/pair"
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
 
@@ -47,8 +48,8 @@ func newLoop(t *testing.T, kind string, init verbs.QPInit) *loop {
 	w.ok(err)
 	b, err := w.qps[1].Endpoint(0)
 	w.ok(err)
-	w.ok(w.qps[0].Connect(a, b, &patient))
-	w.ok(w.qps[1].Connect(b, a, &patient))
+	w.ok(w.qps[0].Connect(a, b, &pair.Patient))
+	w.ok(w.qps[1].Connect(b, a, &pair.Patient))
 	return w
 }
 

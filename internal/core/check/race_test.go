@@ -9,6 +9,7 @@ import (
 
 	"github.com/ramjet-rdma/ramjet/internal/core/check"
 	"github.com/ramjet-rdma/ramjet/internal/testkit/loopback"
+	"github.com/ramjet-rdma/ramjet/internal/testkit/pair"
 	"github.com/ramjet-rdma/ramjet/iwarp"
 	"github.com/ramjet-rdma/ramjet/roce"
 	"github.com/ramjet-rdma/ramjet/shm"
@@ -96,9 +97,6 @@ func (w *shared) open(checker func() *check.Checker) *shared {
 	return w
 }
 
-// patient are options with which a peer that gets no processor for seconds is not given up.
-var patient = verbs.ConnectOptions{Timeout: 20}
-
 // connect makes a queue pair of a client, and connects it to one of the server.
 func (w *shared) connect(pd *verbs.PD, cq *verbs.CQ) (client, server *verbs.QP) {
 	w.Helper()
@@ -112,8 +110,8 @@ func (w *shared) connect(pd *verbs.PD, cq *verbs.CQ) (client, server *verbs.QP) 
 	w.ok(err)
 	there, err := client.Endpoint(0)
 	w.ok(err)
-	w.ok(server.Connect(here, there, &patient))
-	w.ok(client.Connect(there, here, &patient))
+	w.ok(server.Connect(here, there, &pair.Patient))
+	w.ok(client.Connect(there, here, &pair.Patient))
 	w.lastServer = server
 	return client, server
 }

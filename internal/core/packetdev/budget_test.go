@@ -10,6 +10,7 @@ import (
 
 	"github.com/ramjet-rdma/ramjet/internal/engine/ibta"
 	"github.com/ramjet-rdma/ramjet/internal/testkit/memhub"
+	"github.com/ramjet-rdma/ramjet/internal/testkit/pair"
 	"github.com/ramjet-rdma/ramjet/verbs"
 	"github.com/ramjet-rdma/ramjet/wire/ib"
 )
@@ -183,8 +184,8 @@ func TestWindowsDuringReads(t *testing.T) {
 		a.OK(err)
 		eb, err := qb.Endpoint(0)
 		b.OK(err)
-		a.OK(qa.Connect(ea, eb, &memhub.Patient))
-		b.OK(qb.Connect(eb, ea, &memhub.Patient))
+		a.OK(qa.Connect(ea, eb, &pair.Patient))
+		b.OK(qb.Connect(eb, ea, &pair.Patient))
 		a.OK(qa.PostSend(&verbs.SendWR{Op: verbs.OpWrite, Flags: verbs.Signaled, SGL: []verbs.SGE{a.MR.SGE(0, 1<<20)},
 			Remote: b.MR.Remote()}))
 	}

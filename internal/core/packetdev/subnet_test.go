@@ -13,6 +13,7 @@ import (
 	"github.com/ramjet-rdma/ramjet/internal/core/softdev"
 	"github.com/ramjet-rdma/ramjet/internal/engine/ibta"
 	"github.com/ramjet-rdma/ramjet/internal/testkit/memhub"
+	"github.com/ramjet-rdma/ramjet/internal/testkit/pair"
 	"github.com/ramjet-rdma/ramjet/verbs"
 	"github.com/ramjet-rdma/ramjet/verbs/umad"
 	"github.com/ramjet-rdma/ramjet/wire/ib"
@@ -316,8 +317,8 @@ func TestLIDs(t *testing.T) {
 	if ea.LID != a.lid(1) || eb.LID != b.lid(1) {
 		t.Fatalf("LIDs %d and %d", ea.LID, eb.LID)
 	}
-	a.OK(qa.Connect(ea, eb, &memhub.Patient))
-	b.OK(qb.Connect(eb, ea, &memhub.Patient))
+	a.OK(qa.Connect(ea, eb, &pair.Patient))
+	b.OK(qb.Connect(eb, ea, &pair.Patient))
 	if s := a.writes(qa, b); s != verbs.StatusSuccess {
 		t.Fatal(s)
 	}

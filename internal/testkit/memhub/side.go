@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ramjet-rdma/ramjet/internal/testkit/pair"
 	"github.com/ramjet-rdma/ramjet/verbs"
 	"github.com/ramjet-rdma/ramjet/verbs/driver"
 )
@@ -46,14 +47,11 @@ func (s *Side) AddQP() {
 	s.OK(err)
 }
 
-// Patient are options with which a peer whose goroutine gets no processor for seconds is not given up.
-var Patient = verbs.ConnectOptions{Timeout: 20}
-
 // Connect connects the queue pairs of two sides.
 func (s *Side) Connect(to *Side) {
 	s.T.Helper()
-	s.OK(s.QP.Connect(s.EP, to.EP, &Patient))
-	s.OK(to.QP.Connect(to.EP, s.EP, &Patient))
+	s.OK(s.QP.Connect(s.EP, to.EP, &pair.Patient))
+	s.OK(to.QP.Connect(to.EP, s.EP, &pair.Patient))
 }
 
 // OK ends the test if there is an error.

@@ -25,9 +25,9 @@ type Options struct {
 	Row   int // of the GID tables
 }
 
-// patient is the timeout of queue pairs: half a minute passes until a peer is given up, since beside other programs a
-// process may get no processor for seconds. Lost packets are sent again in milliseconds all the same.
-const patient = 20
+// Patient are options with which half a minute passes until a peer is given up, since beside other programs a process
+// may get no processor for seconds. Lost packets are sent again in milliseconds all the same.
+var Patient = verbs.ConnectOptions{Timeout: 20}
 
 // Connect connects two devices.
 func Connect(t testing.TB, a, b *verbs.Device, o Options) (ends [2]End) {
@@ -53,8 +53,10 @@ func Connect(t testing.TB, a, b *verbs.Device, o Options) (ends [2]End) {
 		at[i], err = e.QP.Endpoint(o.Row)
 		ok(err)
 	}
+	opts := Patient
+	opts.SGIDIndex = o.Row
 	for i := range ends {
-		ok(ends[i].QP.Connect(at[i], at[1-i], &verbs.ConnectOptions{SGIDIndex: o.Row, Timeout: patient}))
+		ok(ends[i].QP.Connect(at[i], at[1-i], &opts))
 	}
 	return ends
 }
