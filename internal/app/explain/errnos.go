@@ -3,7 +3,6 @@
 package explain
 
 import (
-	"regexp"
 	"strconv"
 	"strings"
 )
@@ -58,7 +57,7 @@ func errnoNumbered(n int) *errno {
 }
 
 // errnoNumber finds a number that is an errno by the words before it, or by its sign.
-var errnoNumber = regexp.MustCompile(`(?i)\b(?:errno|error|err|ret|rc|returned|failed|failed with(?: error)?|status)[ =:,(\[]*(-?[0-9]{1,3})\b|[:=\[(] ?(-[0-9]{1,3})\b|\[([0-9]{1,3})\]\s*$`)
+var errnoNumber = lazily(`(?i)\b(?:errno|error|err|ret|rc|returned|failed|failed with(?: error)?|status)[ =:,(\[]*(-?[0-9]{1,3})\b|[:=\[(] ?(-[0-9]{1,3})\b|\[([0-9]{1,3})\]\s*$`)
 
 // errnoIn returns the errno that a line has as a text, a name or a number, or nil.
 func errnoIn(line string) *errno {
@@ -68,7 +67,7 @@ func errnoIn(line string) *errno {
 			return &errnos[i]
 		}
 	}
-	for _, m := range errnoNumber.FindAllStringSubmatch(line, -1) {
+	for _, m := range errnoNumber().FindAllStringSubmatch(line, -1) {
 		for _, text := range m[1:] {
 			n, err := strconv.Atoi(text)
 			if n = max(n, -n); err == nil && n > 1 { // many calls return 1 for every failure

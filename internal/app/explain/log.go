@@ -108,21 +108,21 @@ func readLine(in *bufio.Reader) (string, error) {
 	if err == nil && text == "" {
 		text = "\n"
 	}
-	text = escapes.ReplaceAllString(text, "")
+	text = escapes().ReplaceAllString(text, "")
 	if err != nil {
 		return strings.TrimSpace(text), err
 	}
 	return strings.TrimRight(text, "\r\n"), nil
 }
 
-var escapes = regexp.MustCompile("\x1b\\[[0-9;]*[A-Za-z]")
+var escapes = lazily("\x1b\\[[0-9;]*[A-Za-z]")
 
 // rdmaWord is a word that tells a line about RDMA from others with the same texts, such as "fatal error".
-var rdmaWord = regexp.MustCompile(`(?i)ibv?_[a-z]|rdma|\broce|\biwarp|infiniband|\bverbs|mlx[45]|bnxt_re|irdma|hns_roce|\bsiw|\brxe|\befa\b|nccl|\brccl|net/ib|\bucx\b|\buc[tp]_|libfabric|\bofi\b|openib|openfabrics|` +
+var rdmaWord = lazily(`(?i)ibv?_[a-z]|rdma|\broce|\biwarp|infiniband|\bverbs|mlx[45]|bnxt_re|irdma|hns_roce|\bsiw|\brxe|\befa\b|nccl|\brccl|net/ib|\bucx\b|\buc[tp]_|libfabric|\bofi\b|openib|openfabrics|` +
 	`\bqpn?\b|\bcqe?n?\b|queue pair|work request|\bwr_?id\b|\bpsn\b|[lr]key\b|\bstag\b|\bpost_(send|recv)|poll_cq|completion|perftest|\brping|ramjet|\bcm: |ko2iblnd|o2ib|\bwc\b|\bwqe\b|connect rejected`)
 
 // distinctive are texts that nothing else has.
-var distinctive = regexp.MustCompile(`retry count|transport retry|\brnr\b|flushed|local protection|remote invalid request|retry exceeded error|receiver not ready`)
+var distinctive = lazily(`retry count|transport retry|\brnr\b|flushed|local protection|remote invalid request|retry exceeded error|receiver not ready`)
 
 // hints are parts of words, one of which every line has that is known.
 var hints = []string{"err", "fail", "could", "can't", "cannot", "unable", "not ", "no ", "n't", "invalid", "denied",
@@ -228,7 +228,7 @@ func statusEntry(n int) (Entry, bool) {
 }
 
 // byName are the entries of statuses and events by the names that logs have.
-var byName = func() map[string]Entry {
+var byName = sync.OnceValue(func() map[string]Entry {
 	all := map[string]Entry{}
 	for _, e := range slices.Concat(statuses(), events(), rejects()) {
 		all[e.Name] = e
@@ -239,27 +239,27 @@ var byName = func() map[string]Entry {
 	}
 	delete(all, "SUCCESS")
 	return all
-}()
+})
 
 var (
-	upper         = regexp.MustCompile(`\b[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+\b`)
-	cmEvent       = regexp.MustCompile(`\b(RDMA_CM_EVENT_[A-Z_]+)\b(?:[ :=,;()]*(?:with )?(?:error|status|err|reason|code|ret)?[ :=,;(]*(-?[0-9]{1,5})\b)?`)
-	cmNumber      = regexp.MustCompile(`\b(?:cm|cma|rdma_cm|rdma cm) event(?: bl blka)?[ :=#]*([0-9]{1,2})\b(?:[,;] *(?:error|status)[ :=]*(-?[0-9]{1,5}))?`)
-	completionNo  = regexp.MustCompile(`(?:completion (?:with )?(?:error|status)|failed status|wc[ ._]?status|wc error|with (?:error|status)|\bstatus|\berror)[-=: (#]*(0x[0-9a-f]+|[0-9]{1,2})\b`)
-	completionFor = regexp.MustCompile(
+	upper         = lazily(`\b[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+\b`)
+	cmEvent       = lazily(`\b(RDMA_CM_EVENT_[A-Z_]+)\b(?:[ :=,;()]*(?:with )?(?:error|status|err|reason|code|ret)?[ :=,;(]*(-?[0-9]{1,5})\b)?`)
+	cmNumber      = lazily(`\b(?:cm|cma|rdma_cm|rdma cm) event(?: bl blka)?[ :=#]*([0-9]{1,2})\b(?:[,;] *(?:error|status)[ :=]*(-?[0-9]{1,5}))?`)
+	completionNo  = lazily(`(?:completion (?:with )?(?:error|status)|failed status|wc[ ._]?status|wc error|with (?:error|status)|\bstatus|\berror)[-=: (#]*(0x[0-9a-f]+|[0-9]{1,2})\b`)
+	completionFor = lazily(
 		`completion|\bwc\b|wc[ ._]?status|wr_?id|\bcqe?\b|net/ib|work request|failed status|wr id`)
-	ucxSyndrome  = regexp.MustCompile(`synd 0x([0-9a-f]+) vend 0x([0-9a-f]+)`)
-	mlxSyndrome  = regexp.MustCompile(`(?:syndrome|hw_synd)[ =:]*0x([0-9a-f]{1,2})\b`)
-	vendorNumber = regexp.MustCompile(
+	ucxSyndrome  = lazily(`synd 0x([0-9a-f]+) vend 0x([0-9a-f]+)`)
+	mlxSyndrome  = lazily(`(?:syndrome|hw_synd)[ =:]*0x([0-9a-f]{1,2})\b`)
+	vendorNumber = lazily(
 		`(?:vendor[ _]?err(?:or)?|\bvend|\bsyndrom|vendor[ _]?synd(?:rome)?)\b[ =:(]*(0x[0-9a-f]+|[0-9]+)`)
 )
 
 // connectionEvent recognizes events of librdmacm, and tells their statuses apart.
 func connectionEvent(line, lower string, f *Found) level {
 	name, status := "", ""
-	if m := cmEvent.FindStringSubmatch(line); m != nil {
+	if m := cmEvent().FindStringSubmatch(line); m != nil {
 		name, status = m[1], m[2]
-	} else if m := cmNumber.FindStringSubmatch(lower); m != nil {
+	} else if m := cmNumber().FindStringSubmatch(lower); m != nil {
 		n, _ := strconv.Atoi(m[1])
 		if all := cachedEvents(); n < len(all) {
 			name, status = all[n].Name, m[2]
@@ -359,8 +359,8 @@ var eventErrnos = map[string]map[string]explained{
 
 // names recognizes IBV_WC_…, IB_WC_…, IBV_EVENT_… and short names of statuses, in capitals.
 func names(line, _ string, f *Found) (top level) {
-	for _, word := range upper.FindAllString(line, 16) {
-		if e, ok := byName[word]; ok {
+	for _, word := range upper().FindAllString(line, 16) {
+		if e, ok := byName()[word]; ok {
 			f.Entries = append(f.Entries, e)
 			top = max(top, min(causeNumbered, natural(&e)))
 		}
@@ -371,9 +371,9 @@ func names(line, _ string, f *Found) (top level) {
 // syndromes recognizes mlx5's syndromes.
 func syndromes(line, lower string, f *Found) level {
 	value := ""
-	if m := ucxSyndrome.FindStringSubmatch(lower); m != nil {
+	if m := ucxSyndrome().FindStringSubmatch(lower); m != nil {
 		value = m[1]
-	} else if m := mlxSyndrome.FindStringSubmatch(lower); m != nil {
+	} else if m := mlxSyndrome().FindStringSubmatch(lower); m != nil {
 		value = m[1]
 	}
 	n, err := strconv.ParseUint(value, 16, 8)
@@ -403,10 +403,10 @@ func (f *Found) syndrome(n int) level {
 
 // statusNumber recognizes the number of a completion's status by the words around it.
 func statusNumber(_, lower string, f *Found) level {
-	if !completionFor.MatchString(lower) || cmNumber.MatchString(lower) || strings.Contains(lower, "rdma_cm_event_") {
+	if !completionFor().MatchString(lower) || cmNumber().MatchString(lower) || strings.Contains(lower, "rdma_cm_event_") {
 		return unknown
 	}
-	for _, m := range completionNo.FindAllStringSubmatch(lower, -1) {
+	for _, m := range completionNo().FindAllStringSubmatch(lower, -1) {
 		n, err := strconv.ParseUint(m[1], 0, 16)
 		if err != nil {
 			continue
@@ -421,7 +421,7 @@ func statusNumber(_, lower string, f *Found) level {
 }
 
 // callPatterns are the patterns of failures, with the calls' names.
-var callPatterns = func() (all []*regexp.Regexp) {
+var callPatterns = sync.OnceValue(func() (all []*regexp.Regexp) {
 	for i := range failures {
 		f := &failures[i]
 		name, _, _ := strings.Cut(f.call, " ")
@@ -435,18 +435,18 @@ var callPatterns = func() (all []*regexp.Regexp) {
 		all = append(all, regexp.MustCompile(p))
 	}
 	return all
-}()
+})
 
 // failing is a word in a line about a call that failed.
-var failing = regexp.MustCompile(`fail|err|couldn't|could not|cannot|can't|unable|unsuccessful|invalid|denied|refused|not (found|supported|permitted|implemented)|in use|no such|no suitable|timed out|bad address|busy|unreachable|returned -|: -[0-9]|no data|no (ib|rdma|infiniband)|0 (ib|hca)|wasn't|please set`)
+var failing = lazily(`fail|err|couldn't|could not|cannot|can't|unable|unsuccessful|invalid|denied|refused|not (found|supported|permitted|implemented)|in use|no such|no suitable|timed out|bad address|busy|unreachable|returned -|: -[0-9]|no data|no (ib|rdma|infiniband)|0 (ib|hca)|wasn't|please set`)
 
 // failedCall recognizes a call that failed, and its errno.
 func failedCall(line, lower string, f *Found) level {
 	lower = strings.ReplaceAll(lower, "’", "'")
-	if !failing.MatchString(lower) {
+	if !failing().MatchString(lower) {
 		return unknown
 	}
-	for i, p := range callPatterns {
+	for i, p := range callPatterns() {
 		if !p.MatchString(lower) {
 			continue
 		}
@@ -464,23 +464,23 @@ func failedCall(line, lower string, f *Found) level {
 	return unknown
 }
 
-var messagePatterns = func() (all []*regexp.Regexp) {
+var messagePatterns = sync.OnceValue(func() (all []*regexp.Regexp) {
 	for i := range messageTable {
 		all = append(all, regexp.MustCompile(messageTable[i].pattern))
 	}
 	return all
-}()
+})
 
 // programMessage recognizes messages of programs and drivers.
 func programMessage(_, lower string, f *Found) (top level) {
 	lower = strings.ReplaceAll(lower, "’", "'")
-	for i, p := range messagePatterns {
+	for i, p := range messagePatterns() {
 		if !p.MatchString(lower) {
 			continue
 		}
 		m := &messageTable[i]
 		e := Entry{Message, m.name, 0, m.name, nil, m.means, m.causes}
-		if m := irdmaEvent.FindStringSubmatch(lower); m != nil && strings.HasPrefix(e.Name, "irdma") {
+		if m := irdmaEvent().FindStringSubmatch(lower); m != nil && strings.HasPrefix(e.Name, "irdma") {
 			n, _ := strconv.ParseUint(m[1], 16, 32)
 			text, ok := irdmaEvents[int(n)]
 			if !ok {
@@ -497,7 +497,7 @@ func programMessage(_, lower string, f *Found) (top level) {
 // knownTexts recognizes texts and names of entries in a line.
 func knownTexts(line, lower string, f *Found) level {
 	text := normal(line)
-	about := rdmaWord.MatchString(line)
+	about := rdmaWord().MatchString(line)
 	own, also := textsOf()
 	found := within(own, text)
 	if len(found) == 0 {
@@ -506,7 +506,7 @@ func knownTexts(line, lower string, f *Found) level {
 	found = slices.DeleteFunc(found, func(e Entry) bool {
 		return !about && !strings.Contains(lower, strings.ToLower(e.Name)) &&
 			!strings.Contains(text, fmt.Sprintf("(%d)", e.Number)) &&
-			!(e.Kind == Status && distinctive.MatchString(text))
+			!(e.Kind == Status && distinctive().MatchString(text))
 	})
 	if len(f.Entries) > 0 { // a call's errno is explained by the call
 		found = slices.DeleteFunc(found, func(e Entry) bool { return e.Kind == Call })
@@ -525,22 +525,22 @@ func knownTexts(line, lower string, f *Found) level {
 
 var circumstance = []struct {
 	name string
-	re   *regexp.Regexp
+	re   func() *regexp.Regexp
 }{
-	{"peer", regexp.MustCompile(`\bpeer ([0-9a-fA-F.:]+(?:%\w+)?)(?:<[0-9]+>)`)},
-	{"device", regexp.MustCompile(`\b((?:mlx[45]|bnxt_re|irdma|rocep|ibp|hns|efa|erdma|rxe|siw|qedr|cxgb4)_?[0-9a-z]*[0-9][0-9a-z]*(?::[0-9]+)?)\b`)},
-	{"local GID", regexp.MustCompile(`(?i)local ?gid ((?:[0-9a-f]{0,4}:){2,}[0-9a-f.:]*)`)},
-	{"remote GID", regexp.MustCompile(`(?i)remote ?gids?\s?((?:[0-9a-f]{0,4}:){2,}[0-9a-f.:]*)`)},
-	{"GID index", regexp.MustCompile(`(?i)gid index ([0-9]+)`)},
-	{"queue pair", regexp.MustCompile(`\b(?:qpn?|QPN?|qp_num)[ =:]+(0x[0-9a-f]+|[0-9]+)\b`)},
+	{"peer", lazily(`\bpeer ([0-9a-fA-F.:]+(?:%\w+)?)(?:<[0-9]+>)`)},
+	{"device", lazily(`\b((?:mlx[45]|bnxt_re|irdma|rocep|ibp|hns|efa|erdma|rxe|siw|qedr|cxgb4)_?[0-9a-z]*[0-9][0-9a-z]*(?::[0-9]+)?)\b`)},
+	{"local GID", lazily(`(?i)local ?gid ((?:[0-9a-f]{0,4}:){2,}[0-9a-f.:]*)`)},
+	{"remote GID", lazily(`(?i)remote ?gids?\s?((?:[0-9a-f]{0,4}:){2,}[0-9a-f.:]*)`)},
+	{"GID index", lazily(`(?i)gid index ([0-9]+)`)},
+	{"queue pair", lazily(`\b(?:qpn?|QPN?|qp_num)[ =:]+(0x[0-9a-f]+|[0-9]+)\b`)},
 	{"memory that may be pinned",
-		regexp.MustCompile(`current: ([0-9]+ \w+|unlimited)|RLIMIT_MEMLOCK is ([0-9]+ bytes)`)},
+		lazily(`current: ([0-9]+ \w+|unlimited)|RLIMIT_MEMLOCK is ([0-9]+ bytes)`)},
 }
 
 // circumstances adds the names and addresses in the line, and puts them into the commands.
 func (f *Found) circumstances(line string) {
 	for _, c := range circumstance {
-		m := c.re.FindStringSubmatch(line)
+		m := c.re().FindStringSubmatch(line)
 		if m == nil {
 			continue
 		}
@@ -559,14 +559,14 @@ func (f *Found) circumstances(line string) {
 		}
 	}
 	if strings.Contains(line, "opcode=") || strings.Contains(line, "opcode ") && strings.Contains(line, "vendor err") {
-		if m := opcodeNumber.FindStringSubmatch(line); m != nil {
+		if m := opcodeNumber().FindStringSubmatch(line); m != nil {
 			f.Facts = append(f.Facts, Fact{"opcode", m[1],
 				"says nothing: of a completion with an error only wr_id, status, qp_num and vendor_err are set"})
 		}
 	}
 }
 
-var opcodeNumber = regexp.MustCompile(`opcode[= ]+([0-9]+)`)
+var opcodeNumber = lazily(`opcode[= ]+([0-9]+)`)
 
 // replace puts a value into the commands of the entries.
 func (f *Found) replace(word, value string) {

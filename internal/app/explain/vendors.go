@@ -5,7 +5,6 @@ package explain
 import (
 	"encoding/hex"
 	"fmt"
-	"regexp"
 	"strconv"
 	"strings"
 
@@ -47,7 +46,7 @@ var irdmaFlushes = map[int]int{1: int(verbs.StatusWRFlushError), 2: int(verbs.St
 	8: int(verbs.StatusRetryExceeded), 9: int(verbs.StatusMWBindError),
 	10: int(verbs.StatusRemoteInvalidRequestError), 11: int(verbs.StatusRNRRetryExceeded)}
 
-var irdmaEvent = regexp.MustCompile(`\bae(?:_?id)?[ =:]*0x([0-9a-f]{3,4})\b`)
+var irdmaEvent = lazily(`\bae(?:_?id)?[ =:]*0x([0-9a-f]{3,4})\b`)
 
 // irdmaEvents are the asynchronous events of Intel's adapters.
 var irdmaEvents = map[int]string{
@@ -73,7 +72,7 @@ var irdmaEvents = map[int]string{
 // vendorError adds the meaning of the vendor's number in a line, as far as it is public, and the status if the line
 // has none.
 func (f *Found) vendorError(lower string) {
-	m := vendorNumber.FindStringSubmatch(lower)
+	m := vendorNumber().FindStringSubmatch(lower)
 	if m == nil {
 		return
 	}
@@ -126,14 +125,14 @@ type cqeDump struct {
 const dumpLines = 16
 
 var (
-	dumpBegins = regexp.MustCompile(`(?i)got completion with error:?|dump error cqe`)
-	dumpWords  = regexp.MustCompile(`(?:^|\s)((?:[0-9a-f]{8}\s+){3}[0-9a-f]{8})\b`)
-	dumpBytes  = regexp.MustCompile(`\b000000[0-3]0:? ((?:[0-9a-f]{2} ){15}[0-9a-f]{2})\b`)
+	dumpBegins = lazily(`(?i)got completion with error:?|dump error cqe`)
+	dumpWords  = lazily(`(?:^|\s)((?:[0-9a-f]{8}\s+){3}[0-9a-f]{8})\b`)
+	dumpBytes  = lazily(`\b000000[0-3]0:? ((?:[0-9a-f]{2} ){15}[0-9a-f]{2})\b`)
 )
 
 // take takes the next line of a log, and explains the completion when it has all of it.
 func (d *cqeDump) take(line string, number int) *Found {
-	if at := dumpBegins.FindStringIndex(line); at != nil {
+	if at := dumpBegins().FindStringIndex(line); at != nil {
 		*d = cqeDump{from: number, line: line}
 		line = line[at[1]:]
 	}
@@ -145,10 +144,10 @@ func (d *cqeDump) take(line string, number int) *Found {
 		return nil
 	}
 	re := dumpWords
-	if dumpBytes.MatchString(line) {
+	if dumpBytes().MatchString(line) {
 		re = dumpBytes
 	}
-	for _, m := range re.FindAllStringSubmatch(line, 4) {
+	for _, m := range re().FindAllStringSubmatch(line, 4) {
 		b, err := hex.DecodeString(strings.Join(strings.Fields(m[1]), ""))
 		if err != nil {
 			return nil
