@@ -105,6 +105,7 @@ func (e *Exporter) Serve(ctx context.Context, l net.Listener) error {
 	ended := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {
 		defer close(ended)
+		conns.closeSilent() // Shutdown would wait for them, in case that a request is on its way
 		last, cancel := context.WithTimeout(context.Background(), drain)
 		defer cancel()
 		if h.Shutdown(last) != nil {
@@ -177,16 +178,20 @@ type connections struct {
 	lock sync.Mutex
 	open list.List // net.Conn, the oldest first
 	at   map[net.Conn]*list.Element
+
+	silent map[net.Conn]bool // they have asked nothing yet
 }
 
 func (c *connections) changed(conn net.Conn, state http.ConnState) {
 	c.lock.Lock()
 	defer c.lock.Unlock()
+	delete(c.silent, conn)
 	switch state {
 	case http.StateNew:
 		if c.at == nil {
-			c.at = map[net.Conn]*list.Element{}
+			c.at, c.silent = map[net.Conn]*list.Element{}, map[net.Conn]bool{}
 		}
+		c.silent[conn] = true
 		c.at[conn] = c.open.PushBack(conn)
 		if c.open.Len() > maxConns {
 			c.open.Front().Value.(net.Conn).Close() // which is forgotten when the server notices
@@ -201,5 +206,14 @@ func (c *connections) changed(conn net.Conn, state http.ConnState) {
 			c.open.Remove(at)
 			delete(c.at, conn)
 		}
+	}
+}
+
+// closeSilent closes the connections that have asked nothing.
+func (c *connections) closeSilent() {
+	c.lock.Lock()
+	defer c.lock.Unlock()
+	for conn := range c.silent {
+		conn.Close()
 	}
 }
