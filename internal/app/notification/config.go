@@ -62,6 +62,7 @@ type Config struct {
 
 	settle   time.Duration // how long a way is used before it is measured
 	patience time.Duration // how long looks are timed at most
+	observe  time.Duration // how long the processors are observed while nothing arrives
 }
 
 // WithDefaults returns c with every field set that has a default, and its numbers of peers in order.
@@ -78,7 +79,7 @@ func (c Config) WithDefaults() Config {
 	if c.Iterations == 0 && c.Duration == 0 {
 		c.Iterations = DefaultIterations
 	}
-	c.settle, c.patience = settleTime, lookPatience
+	c.settle, c.patience, c.observe = settleTime, lookPatience, busyTime
 	return c
 }
 

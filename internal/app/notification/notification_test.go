@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"runtime"
 	"slices"
 	"strings"
@@ -16,8 +17,14 @@ import (
 
 	"github.com/ramjet-rdma/ramjet"
 	"github.com/ramjet-rdma/ramjet/internal/testkit/loopback"
+	"github.com/ramjet-rdma/ramjet/internal/testkit/testrun"
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
+
+func TestMain(m *testing.M) {
+	testrun.Waits()
+	os.Exit(m.Run())
+}
 
 // pair opens two devices of a kind.
 func pair(t *testing.T, kind string) (client, target *verbs.Device) {
@@ -31,15 +38,17 @@ func pair(t *testing.T, kind string) (client, target *verbs.Device) {
 // hasty returns c with its defaults, but for the figures' quality.
 func (c Config) hasty() Config {
 	c = c.WithDefaults()
-	c.settle, c.patience = time.Millisecond, 30*time.Millisecond
+	c.settle, c.patience, c.observe = time.Millisecond, 30*time.Millisecond, 10*time.Millisecond
 	return c
 }
 
 // Every way is measured with every number of peers, over each kind of device. That each WRITE was
 // learned of from the right peer, the measurement itself checks.
 func TestEveryWay(t *testing.T) {
+	t.Parallel()
 	for _, kind := range []string{"roce:", "shm:", "iwarp:", "iwarp+sctp:"} {
 		t.Run(strings.TrimSuffix(kind, ":"), func(t *testing.T) {
+			t.Parallel()
 			client, target := pair(t, kind)
 			c := Config{Peers: []int{16, 1, 4}, Iterations: 33}.hasty()
 			var told []Result
@@ -103,6 +112,7 @@ func objects(t *testing.T, dev *verbs.Device) int {
 
 // A duration instead of iterations, and bytes without a gap.
 func TestDuration(t *testing.T) {
+	t.Parallel()
 	client, target := pair(t, "roce:")
 	c := Config{Peers: []int{3}, Duration: time.Millisecond, Stride: 1}.hasty()
 	results, err := Run(t.Context(), client, target, c, Observer{})
@@ -119,9 +129,11 @@ func TestDuration(t *testing.T) {
 // A cancelled measurement ends with the context's cause, while connecting as while measuring, and leaves nothing
 // open.
 func TestCancel(t *testing.T) {
+	t.Parallel()
 	stop := errors.New("enough")
 	for _, step := range []string{"connecting 4 peers", "measuring 1 peers"} {
 		t.Run(step, func(t *testing.T) {
+			t.Parallel()
 			client, target := pair(t, "roce:")
 			ctx, cancel := context.WithCancelCause(t.Context())
 			defer cancel(nil)

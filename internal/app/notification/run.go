@@ -85,7 +85,7 @@ func (g *group) measure(ctx context.Context, c Config, values []byte, n int,
 	}
 	for i, w := range Ways {
 		results[i].Delay = delayOf(delays[i])
-		busy, err := t.measureBusy(ctx, w, c.settle, busyTime)
+		busy, err := t.measureBusy(ctx, w, c.settle, c.observe)
 		if err != nil {
 			return nil, fmt.Errorf("%v: %w", w, err)
 		}
