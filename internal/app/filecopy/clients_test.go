@@ -17,8 +17,10 @@ func fewClients(s *Server) { s.limit, s.Report = 8, nil }
 // TestManySilentClients: silent clients, which have said nothing, asked for something or opened a file, do not keep
 // others from copying, and do not end a copy.
 func TestManySilentClients(t *testing.T) {
+	t.Parallel()
 	for _, kind := range []string{"mute", "asked", "opened"} {
 		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
 			b := newBench(t, fewClients)
 			var silent []*Client
 			come := func(n int) {

@@ -19,6 +19,7 @@ import (
 
 	"github.com/ramjet-rdma/ramjet/cm"
 	"github.com/ramjet-rdma/ramjet/internal/testkit/loopback"
+	"github.com/ramjet-rdma/ramjet/internal/testkit/testrun"
 	"github.com/ramjet-rdma/ramjet/roce"
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
@@ -26,7 +27,11 @@ import (
 // testSegment is segmentSize in tests: a segment is still many pages and packets.
 const testSegment = 256 << 10
 
-func init() { segmentSize = testSegment }
+func TestMain(m *testing.M) {
+	segmentSize = testSegment
+	testrun.Waits()
+	os.Exit(m.Run())
+}
 
 // device opens a device of a loopback address of its own.
 func device(t *testing.T) *verbs.Device {
