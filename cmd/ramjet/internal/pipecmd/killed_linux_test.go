@@ -85,63 +85,81 @@ func startPipePeer(t *testing.T) *pipePeer {
 	return p
 }
 
-// dialPipePeer connects to it, with keep-alive messages.
-func dialPipePeer(t *testing.T, p *pipePeer) *rnet.Conn {
+// withPipePeer has a test use a connection to another process, with keep-alive messages, until it has the server killed.
+// A peer counts as dead after a second. On a busy machine the peer may get no processor for that long: then use returns
+// ETIMEDOUT before it kills the peer, and all begins again with more patience.
+func withPipePeer(t *testing.T, use func(c *rnet.Conn, server *pipePeer) error) {
 	t.Helper()
-	dev, _ := loopback.Open(t, func(addr string) (*verbs.Device, error) { return ramjet.Open("roce:" + addr) })
-	id, err := cm.NewID(cm.NewEventChannel(), dev, cm.TCP)
-	if err != nil {
-		t.Fatal(err)
+	for timeout := uint8(15); ; timeout++ { // 1.1 s, with all retries, and each time twice that
+		err := func() error {
+			server := startPipePeer(t)
+			defer server.kill()
+			dev, _ := loopback.Open(t, func(addr string) (*verbs.Device, error) { return ramjet.Open("roce:" + addr) })
+			id, err := cm.NewID(cm.NewEventChannel(), dev, cm.TCP)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := id.SetAckTimeout(timeout); err != nil {
+				t.Fatal(err)
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+			defer cancel()
+			c, err := rnet.DialID(ctx, id, netip.MustParseAddrPort(server.addr),
+				&rnet.Options{KeepAlive: 10 * time.Millisecond})
+			if err != nil {
+				return err
+			}
+			defer c.Close()
+			return use(c, server)
+		}()
+		if err == nil {
+			return
+		}
+		if !errors.Is(err, syscall.ETIMEDOUT) || timeout == 20 { // 34 s
+			t.Fatal(err)
+		}
+		t.Logf("with an ACK timeout of %d: %v", timeout, err)
 	}
-	// On a busy machine the peer may get no processor for the two seconds after which it counts as dead by default.
-	if err := id.SetAckTimeout(18); err != nil { // 8.6 s, with all retries
-		t.Fatal(err)
-	}
+}
+
+// wantDeath runs a pipe on a connection whose peer is dead.
+func wantDeath(t *testing.T, c *rnet.Conn) {
+	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()
-	c, err := rnet.DialID(ctx, id, netip.MustParseAddrPort(p.addr), &rnet.Options{KeepAlive: 10 * time.Millisecond})
-	if err != nil {
-		t.Fatal(err)
+	in, end := io.Pipe()
+	defer end.Close()
+	if err := (&piped{conn: c}).run(ctx, in, io.Discard); !errors.Is(err, syscall.ETIMEDOUT) {
+		t.Errorf("after the peer's death: %v", err)
 	}
-	return c
 }
 
 // The same with nothing on its way: only the connection's probes tell.
 func TestPipeSilentPeerKilled(t *testing.T) {
 	t.Parallel()
-	server := startPipePeer(t)
-	c := dialPipePeer(t, server)
-	if _, err := io.WriteString(server.in, "x"); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := io.ReadFull(c, make([]byte, 1)); err != nil {
-		t.Fatal(err)
-	}
-	server.kill()
-	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
-	defer cancel()
-	in, end := io.Pipe()
-	defer end.Close()
-	if err := (&piped{conn: c}).run(ctx, in, io.Discard); !errors.Is(err, syscall.ETIMEDOUT) {
-		t.Errorf("after the peer's death: %v", err)
-	}
+	withPipePeer(t, func(c *rnet.Conn, server *pipePeer) error {
+		if _, err := io.WriteString(server.in, "x"); err != nil {
+			return err
+		}
+		if _, err := io.ReadFull(c, make([]byte, 1)); err != nil {
+			return err
+		}
+		server.kill()
+		wantDeath(t, c)
+		return nil
+	})
 }
 
 // The same once the peer has nothing more to send: the pipe does not read from it any more.
 func TestPipeHalfClosedPeerKilled(t *testing.T) {
 	t.Parallel()
-	server := startPipePeer(t)
-	c := dialPipePeer(t, server)
-	server.in.Close()
-	if n, err := c.Read(make([]byte, 1)); err != io.EOF {
-		t.Fatal(n, err)
-	}
-	server.kill()
-	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
-	defer cancel()
-	in, end := io.Pipe()
-	defer end.Close()
-	if err := (&piped{conn: c}).run(ctx, in, io.Discard); !errors.Is(err, syscall.ETIMEDOUT) {
-		t.Errorf("after the peer's death: %v", err)
-	}
+	withPipePeer(t, func(c *rnet.Conn, server *pipePeer) error {
+		server.in.Close()
+		if n, err := c.Read(make([]byte, 1)); err != io.EOF {
+			return fmt.Errorf("%d bytes, %w", n, err)
+		}
+		server.kill()
+		wantDeath(t, c)
+		return nil
+	})
 }
