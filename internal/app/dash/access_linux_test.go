@@ -157,7 +157,7 @@ func TestPageAccess(t *testing.T) {
 		b.press("Escape")
 		b.await("!document.querySelector('#detail').open")
 	}
-	if len(b.errors) > 0 {
-		t.Error(strings.Join(b.errors, "\n"))
+	if faults := b.faults(); faults != "" {
+		t.Error(faults)
 	}
 }

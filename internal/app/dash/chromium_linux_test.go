@@ -13,26 +13,56 @@ import (
 	"os"
 	"os/exec"
 	"strings"
+	"sync"
 	"testing"
 	"time"
+
+	"github.com/ramjet-rdma/ramjet/internal/testkit/testrun"
 )
 
-// browser is a Chromium without a window, with one page. It gets commands of the Chrome DevTools Protocol over two
-// pipes, its descriptors 3 and 4: JSON, each message ended by a zero byte.
+// chromium is a Chromium without a window, which the pages of all tests share. It gets commands of the Chrome DevTools
+// Protocol over two pipes, its descriptors 3 and 4: JSON, each message ended by a zero byte.
+type chromium struct {
+	cmd  *exec.Cmd
+	dir  string
+	in   *os.File
+	kill context.CancelFunc
+	gone chan struct{} // closed when it says no more
+
+	lock    sync.Mutex
+	id      int
+	answers map[int]chan message
+	pages   map[string]*browser // by session
+}
+
+// browser is a page of Chromium, of a test's own.
 type browser struct {
 	t       *testing.T
-	in      *os.File
-	out     *bufio.Reader
-	id      int
+	of      *chromium
 	session string
-	errors  []string // of the page, but for requests that failed
+	errors  []string // of the page, but for requests that failed; under the lock of the Chromium
 }
 
 // browserTime bounds each wait: far more than it takes.
 const browserTime = time.Minute
 
-// startBrowser starts Chromium until the test ends, or skips the test.
-func startBrowser(t *testing.T) *browser {
+// started is the Chromium of all tests, nil before the first one that needs it.
+var started struct {
+	sync.Mutex
+	*chromium
+}
+
+func TestMain(m *testing.M) {
+	testrun.Waits()
+	status := m.Run()
+	if c := started.chromium; c != nil {
+		c.close()
+	}
+	os.Exit(status)
+}
+
+// startChromium starts Chromium, or skips the test.
+func startChromium(t *testing.T) *chromium {
 	t.Helper()
 	var path string
 	for _, name := range []string{"chromium", "chromium-browser", "google-chrome"} {
@@ -44,6 +74,10 @@ func startBrowser(t *testing.T) *browser {
 	if path == "" {
 		t.Skip("there is no Chromium: `apt-get install chromium`")
 	}
+	dir, err := os.MkdirTemp("", "ramjet-dash")
+	if err != nil {
+		t.Fatal(err)
+	}
 	theirIn, ourIn, err := os.Pipe()
 	if err != nil {
 		t.Fatal(err)
@@ -52,38 +86,67 @@ func startBrowser(t *testing.T) *browser {
 	if err != nil {
 		t.Fatal(err)
 	}
-	args := []string{"--headless=new", "--remote-debugging-pipe", "--user-data-dir=" + t.TempDir(), "--no-first-run",
+	args := []string{"--headless=new", "--remote-debugging-pipe", "--user-data-dir=" + dir, "--no-first-run",
 		"--disable-gpu", "--disable-dev-shm-usage", "--disable-background-networking", "--disable-component-update",
 		"--disable-sync",
+		// Each page is treated as the only one.
+		"--disable-backgrounding-occluded-windows", "--disable-renderer-backgrounding",
+		"--disable-background-timer-throttling",
 		"--no-sandbox"} // root cannot have one, nor users without namespaces; it opens pages of this test only
 	ctx, cancel := context.WithCancel(context.Background())
-	cmd := exec.CommandContext(ctx, path, args...)
-	cmd.ExtraFiles = []*os.File{theirIn, theirOut}
-	if err := cmd.Start(); err != nil {
+	c := &chromium{cmd: exec.CommandContext(ctx, path, args...), dir: dir, in: ourIn, kill: cancel,
+		gone: make(chan struct{}), answers: map[int]chan message{}, pages: map[string]*browser{}}
+	c.cmd.ExtraFiles = []*os.File{theirIn, theirOut}
+	if err := c.cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
 	theirIn.Close()
 	theirOut.Close()
-	b := &browser{t: t, in: ourIn, out: bufio.NewReader(ourOut)}
-	t.Cleanup(func() {
-		b.tell("Browser.close", nil)
-		ended := time.AfterFunc(10*time.Second, cancel)
-		cmd.Wait()
-		ended.Stop()
-		cancel()
-		ourIn.Close()
-		ourOut.Close()
-	})
-	late := time.AfterFunc(10*browserTime, cancel) // which ends the waits for it
-	t.Cleanup(func() { late.Stop() })
+	go c.read(ourOut)
+	return c
+}
+
+// close ends Chromium.
+func (c *chromium) close() {
+	c.tell("", "Browser.close", nil)
+	ended := time.AfterFunc(10*time.Second, c.kill)
+	c.cmd.Wait()
+	ended.Stop()
+	c.kill()
+	c.in.Close()
+	<-c.gone
+	os.RemoveAll(c.dir)
+}
+
+// startBrowser opens a page until the test ends, or skips the test.
+func startBrowser(t *testing.T) *browser {
+	t.Helper()
+	started.Lock()
+	if started.chromium == nil {
+		// Unlocked if the test is skipped, too.
+		func() { defer started.Unlock(); started.chromium = startChromium(t) }()
+	} else {
+		started.Unlock()
+	}
+	b := &browser{t: t, of: started.chromium}
+	var own struct{ BrowserContextID string }
+	b.do("Target.createBrowserContext", nil, &own)
 	var target struct{ TargetID string }
-	b.do("Target.createTarget", map[string]any{"url": "about:blank"}, &target)
+	b.do("Target.createTarget", map[string]any{"url": "about:blank", "browserContextId": own.BrowserContextID,
+		"newWindow": true}, &target)
 	var attached struct{ SessionID string }
 	b.do("Target.attachToTarget", map[string]any{"targetId": target.TargetID, "flatten": true}, &attached)
+	b.of.lock.Lock()
+	b.of.pages[attached.SessionID] = b
+	b.of.lock.Unlock()
+	t.Cleanup(func() { // which closes the page
+		b.of.tell("", "Target.disposeBrowserContext", map[string]any{"browserContextId": own.BrowserContextID})
+	})
 	b.session = attached.SessionID
 	b.do("Page.enable", nil, nil)
 	b.do("Runtime.enable", nil, nil)
 	b.do("Log.enable", nil, nil)
+	b.do("Emulation.setFocusEmulationEnabled", map[string]any{"enabled": true}, nil)
 	return b
 }
 
@@ -97,45 +160,80 @@ type message struct {
 	Error     json.RawMessage `json:"error,omitempty"`
 }
 
-func (b *browser) tell(method string, params any) error {
-	b.id++
-	m, err := json.Marshal(message{ID: b.id, SessionID: b.session, Method: method, Params: params})
+// tell gives a command, and returns where its answer comes.
+func (c *chromium) tell(session, method string, params any) (<-chan message, error) {
+	c.lock.Lock()
+	defer c.lock.Unlock()
+	c.id++
+	m, err := json.Marshal(message{ID: c.id, SessionID: session, Method: method, Params: params})
 	if err != nil {
-		return err
+		return nil, err
 	}
-	_, err = b.in.Write(append(m, 0))
-	return err
+	answer := make(chan message, 1)
+	c.answers[c.id] = answer
+	_, err = c.in.Write(append(m, 0))
+	return answer, err
+}
+
+// read takes what Chromium says, until it ends.
+func (c *chromium) read(from *os.File) {
+	defer close(c.gone)
+	defer from.Close()
+	for r := bufio.NewReader(from); ; {
+		line, err := r.ReadBytes(0)
+		if err != nil {
+			return
+		}
+		var m message
+		if err := json.Unmarshal(line[:len(line)-1], &m); err != nil {
+			c.kill()
+			return
+		}
+		c.lock.Lock()
+		switch b := c.pages[m.SessionID]; {
+		case m.ID != 0:
+			if answer := c.answers[m.ID]; answer != nil {
+				delete(c.answers, m.ID)
+				answer <- m
+			}
+		case b == nil:
+		case m.Method == "Runtime.exceptionThrown",
+			m.Method == "Log.entryAdded" && !bytes.Contains(line, []byte(`"source":"network"`)):
+			b.errors = append(b.errors, string(line))
+		}
+		c.lock.Unlock()
+	}
 }
 
 // do carries out a command.
 func (b *browser) do(method string, params, result any) {
 	b.t.Helper()
-	err := b.tell(method, params)
-	for err == nil {
-		var line []byte
-		if line, err = b.out.ReadBytes(0); err != nil {
-			break
-		}
-		var m message
-		if err = json.Unmarshal(line[:len(line)-1], &m); err != nil {
-			break
-		}
-		switch {
-		case m.Method == "Runtime.exceptionThrown",
-			m.Method == "Log.entryAdded" && !bytes.Contains(line, []byte(`"source":"network"`)):
-			b.errors = append(b.errors, string(line))
-		case m.ID == b.id && m.Error != nil:
-			err = errors.New(string(m.Error))
-		case m.ID == b.id:
-			if result != nil {
-				err = json.Unmarshal(m.Result, result)
-			}
-			if err == nil {
-				return
-			}
-		}
+	answer, err := b.of.tell(b.session, method, params)
+	if err != nil {
+		b.t.Fatalf("%s: %v", method, err)
 	}
-	b.t.Fatalf("%s: %v", method, err)
+	select {
+	case m := <-answer:
+		if m.Error != nil {
+			err = errors.New(string(m.Error))
+		} else if result != nil {
+			err = json.Unmarshal(m.Result, result)
+		}
+	case <-b.of.gone:
+		err = errors.New("Chromium has ended")
+	case <-time.After(5 * browserTime):
+		err = errors.New("Chromium does not answer")
+	}
+	if err != nil {
+		b.t.Fatalf("%s: %v", method, err)
+	}
+}
+
+// faults returns the errors of the page so far, a line each.
+func (b *browser) faults() string {
+	b.of.lock.Lock()
+	defer b.of.lock.Unlock()
+	return strings.Join(b.errors, "\n")
 }
 
 // eval returns the value of an expression of the page, as JSON has it.
@@ -159,7 +257,7 @@ func (b *browser) await(expression string) {
 		")") != true; time.Sleep(20 * time.Millisecond) {
 		if time.Now().After(end) {
 			b.t.Fatalf("it does not come to be: %s\n%v\n%s", expression, b.eval("document.body.innerText"),
-				strings.Join(b.errors, "\n"))
+				b.faults())
 		}
 	}
 }
@@ -238,7 +336,7 @@ func TestPictures(t *testing.T) {
 		b.eval("document.querySelector('#ladder-title').scrollIntoView()")
 		b.picture(c.name + "-ladder")
 	}
-	if len(b.errors) > 0 {
-		t.Error(strings.Join(b.errors, "\n"))
+	if faults := b.faults(); faults != "" {
+		t.Error(faults)
 	}
 }

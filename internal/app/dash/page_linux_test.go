@@ -158,8 +158,8 @@ func TestPage(t *testing.T) {
 	w.lock.Unlock()
 	b.eval("Object.defineProperty(document, 'hidden', {value: false, configurable: true}); document.dispatchEvent(new Event('visibilitychange'))")
 	b.await("document.querySelector('#live-text').innerText === 'Live' && document.querySelector('#list').innerText.includes('roce:192.0.2.6')")
-	if len(b.errors) > 0 {
-		t.Error(strings.Join(b.errors, "\n"))
+	if faults := b.faults(); faults != "" {
+		t.Error(faults)
 	}
 
 	// The server ends, and comes back.
@@ -202,8 +202,8 @@ func TestPageGraphs(t *testing.T) {
 		t.Errorf("grounds and means: %v", n)
 	}
 	b.picture("graphs")
-	if len(b.errors) > 0 {
-		t.Error(b.errors)
+	if faults := b.faults(); faults != "" {
+		t.Error(faults)
 	}
 }
 
@@ -245,8 +245,8 @@ func TestPageWords(t *testing.T) {
 	if n := b.eval("document.querySelector('#ladder').shadowRoot.querySelectorAll('.row').length"); n != 2.0 {
 		t.Errorf("%v rows", n)
 	}
-	if len(b.errors) > 0 {
-		t.Error(b.errors)
+	if faults := b.faults(); faults != "" {
+		t.Error(faults)
 	}
 }
 
@@ -282,8 +282,8 @@ func TestPageNumbers(t *testing.T) {
 	if got, want := b.eval("format.exact(1234567)"), units.Count(1234567); got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
-	if len(b.errors) > 0 {
-		t.Error(b.errors)
+	if faults := b.faults(); faults != "" {
+		t.Error(faults)
 	}
 }
 
@@ -415,7 +415,7 @@ func TestPageTable(t *testing.T) {
 	b.picture("phone-rows")
 	b.eval("document.querySelector('#map-of').scrollIntoView()")
 	b.picture("phone-map")
-	if len(b.errors) > 0 {
-		t.Error(strings.Join(b.errors, "\n"))
+	if faults := b.faults(); faults != "" {
+		t.Error(faults)
 	}
 }
