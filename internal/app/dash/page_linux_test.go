@@ -63,7 +63,7 @@ func TestPage(t *testing.T) {
 	t.Parallel()
 	b := startBrowser(t)
 	w := &world{packets: &observe.Packets{Wire: observe.RoCEv2}}
-	s, url, end := serveAt(t, w, "127.0.0.1:0", "")
+	_, url, _ := serveAt(t, w, "127.0.0.1:0", "")
 	b.open(url, 1280, 800, "light")
 
 	// Nothing is there.
@@ -142,7 +142,19 @@ func TestPage(t *testing.T) {
 	b.press("Escape")
 	b.await("!document.querySelector('#detail').open")
 	b.await("document.querySelector('#list').innerText.includes('The process has ended.')")
-	w.set(func() { w.list, w.refused = []statsocket.Process{processOf(6, 1)}, nil })
+	if faults := b.faults(); faults != "" {
+		t.Error(faults)
+	}
+}
+
+// A hidden page does not ask, and one whose server ends finds it again.
+func TestPageComesBack(t *testing.T) {
+	t.Parallel()
+	b := startBrowser(t)
+	w := &world{packets: packets()}
+	s, url, end := serveAt(t, w, "127.0.0.1:0", "")
+	b.open(url, 1280, 800, "light")
+	b.await("document.querySelector('#empty').checkVisibility() && document.querySelector('#live').className === 'on'")
 
 	// A hidden page does not ask.
 	b.eval("Object.defineProperty(document, 'hidden', {value: true, configurable: true}); document.dispatchEvent(new Event('visibilitychange'))")
@@ -155,6 +167,7 @@ func TestPage(t *testing.T) {
 	if w.reads > before+1 { // one may have been on its way
 		t.Errorf("%d reads while the tab was hidden", w.reads-before)
 	}
+	w.list = []statsocket.Process{processOf(6, 1)}
 	w.lock.Unlock()
 	b.eval("Object.defineProperty(document, 'hidden', {value: false, configurable: true}); document.dispatchEvent(new Event('visibilitychange'))")
 	b.await("document.querySelector('#live-text').innerText === 'Live' && document.querySelector('#list').innerText.includes('roce:192.0.2.6')")
