@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -214,56 +215,112 @@ func TestPcapRoCE1(t *testing.T) {
 
 // record runs all commands, and reads their recordings.
 func (w recordedWorld) record(t *testing.T) {
+	var all []recording
+	of := t.TempDir()
 	for _, c := range recordedCommands {
 		t.Run(c.name, func(t *testing.T) {
 			if w.kind != "roce:" && c.name != "ping" && c.name != "pingpong" {
 				testrun.SkipUnlessLong(t, "each command with devices of each kind")
 			}
 			var files []string
-			dir := t.TempDir()
 			c.run(t, w, func(side string) string {
-				files = append(files, filepath.Join(dir, side+".pcapng"))
+				files = append(files, filepath.Join(of, c.name+" "+side+".pcapng"))
 				return files[len(files)-1]
 			})
 			for _, f := range files {
-				readRecording(t, f, w.fabric)
+				all = append(all, readRecording(t, f, w.fabric))
 			}
 		})
 	}
+	if _, err := exec.LookPath("tshark"); err != nil || len(all) == 0 {
+		return
+	}
+	if w.fabric == capture.IWARP {
+		for _, r := range all {
+			r.dissectStreams(t)
+		}
+		return
+	}
+	dissectPackets(t, all)
 }
 
-// readRecording reads a recording of a fabric, with Wireshark too if it is installed.
-func readRecording(t *testing.T, file string, fabric capture.Fabric) {
+// recording is a file that a command has recorded.
+type recording struct {
+	file   string
+	frames int // in it
+	pdus   int // of MPA: requests, replies and FPDUs
+}
+
+// leastPackets are in each recording.
+const leastPackets = 5
+
+// readRecording reads a recording of a fabric.
+func readRecording(t *testing.T, file string, fabric capture.Fabric) recording {
 	t.Helper()
-	packets, pdus := 0, 0
+	r, packets := recording{file: file}, 0
 	counts, err := capture.Read(file, func(p *capture.Packet) {
 		if p.Stream != nil && (p.Stream.Kind == capture.SetUp || p.Stream.Kind == capture.Segment) {
-			pdus++
+			r.pdus++
 		}
 		if packets++; p.Fabric != fabric || p.BadCRC || p.Broken != "" || p.Missing != 0 {
 			t.Errorf("%s, frame %d: %v, bad CRC %v, broken: %s, %d bytes missing", filepath.Base(file), p.Frame,
 				p.Fabric, p.BadCRC, p.Broken, p.Missing)
 		}
 	})
-	const least = 5
-	if err != nil || packets < least {
-		t.Errorf("%s: %v, %d packets in %+v, want %d at least", filepath.Base(file), err, packets, counts, least)
+	if err != nil || packets < leastPackets {
+		t.Errorf("%s: %v, %d packets in %+v, want %d at least", filepath.Base(file), err, packets, counts, leastPackets)
 	}
-	if _, err := exec.LookPath("tshark"); err != nil {
-		return
+	r.frames = counts.Frames
+	return r
+}
+
+// dissectStreams has Wireshark read a recording of iWARP.
+func (r recording) dissectStreams(t *testing.T) {
+	t.Helper()
+	// A frame is a TCP segment here, and holds as many FPDUs as came together.
+	fields := tshark.Read(t, r.file, "-T", "fields", "-e", "iwarp_mpa.key.req", "-e", "iwarp_mpa.key.rep", "-e",
+		"iwarp_mpa.ulpdulength")
+	isSeparator := func(r rune) bool { return strings.ContainsRune(",\t\n", r) }
+	if seen := len(strings.FieldsFunc(fields, isSeparator)); seen != r.pdus {
+		t.Errorf("%s: tshark finds %d MPA requests, replies and FPDUs, want %d", filepath.Base(r.file), seen, r.pdus)
 	}
-	if fabric == capture.IWARP {
-		// A frame is a TCP segment here, and holds as many FPDUs as came together.
-		fields := tshark.Read(t, file, "-T", "fields", "-e", "iwarp_mpa.key.req", "-e", "iwarp_mpa.key.rep", "-e",
-			"iwarp_mpa.ulpdulength")
-		isSeparator := func(r rune) bool { return strings.ContainsRune(",\t\n", r) }
-		if seen := len(strings.FieldsFunc(fields, isSeparator)); seen != pdus {
-			t.Errorf("%s: tshark finds %d MPA requests, replies and FPDUs, want %d", filepath.Base(file), seen, pdus)
+}
+
+// dissectPackets has Wireshark read recordings of packets, all in one file, as its start takes longer than they do.
+func dissectPackets(t *testing.T, all []recording) {
+	t.Helper()
+	var joined []byte // a file may have several sections
+	for _, r := range all {
+		section, err := os.ReadFile(r.file)
+		if err != nil {
+			t.Fatal(err)
 		}
-		return
+		joined = append(joined, section...)
 	}
-	if seen := strings.Count(tshark.Read(t, file, "-Y", "infiniband"), "\n"); seen < least {
-		t.Errorf("%s: tshark finds %d frames with infiniband, want %d at least", filepath.Base(file), seen, least)
+	file := filepath.Join(t.TempDir(), "all.pcapng")
+	if err := os.WriteFile(file, joined, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	seen, of, end := make([]int, len(all)), 0, 0 // end is the last frame of recording of
+	for frame := range strings.FieldsSeq(tshark.Read(t, file, "-Y", "infiniband", "-T", "fields", "-e", "frame.number")) {
+		n, err := strconv.Atoi(frame)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for of < len(all) && n > end+all[of].frames {
+			end += all[of].frames
+			of++
+		}
+		if of == len(all) {
+			t.Fatalf("tshark finds a frame %d, and there are %d", n, end)
+		}
+		seen[of]++
+	}
+	for i, r := range all {
+		if seen[i] < leastPackets {
+			t.Errorf("%s: tshark finds %d frames with infiniband, want %d at least", filepath.Base(r.file), seen[i],
+				leastPackets)
+		}
 	}
 }
 
