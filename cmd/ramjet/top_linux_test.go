@@ -74,13 +74,19 @@ func (term *terminal) text() string {
 // wait waits until a text was written since the position from, and returns the position behind all.
 func (term *terminal) wait(t *testing.T, from int, text string) int {
 	t.Helper()
+	return term.waitFor(t, from, text, func(all string) bool { return strings.Contains(all, text) })
+}
+
+// waitFor is wait for a text that has what holds of it.
+func (term *terminal) waitFor(t *testing.T, from int, what string, holds func(text string) bool) int {
+	t.Helper()
 	for end := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
 		all := term.text()
-		if strings.Contains(all[from:], text) {
+		if holds(all[from:]) {
 			return len(all)
 		}
 		if time.Now().After(end) {
-			t.Fatalf("no %q in %q", text, all[from:])
+			t.Fatalf("no %q in %q", what, all[from:])
 		}
 	}
 }
@@ -117,7 +123,8 @@ func TestTopTerminal(t *testing.T) {
 		t.Fatal(err)
 	}
 	term.wait(t, 0, "LQPN")
-	term.wait(t, 0, "▁") // a graph of moved data; any level above the lowest is one, too, in time
+	const levels = "▁▂▃▄▅▆▇█" // of a graph of moved data
+	term.waitFor(t, 0, levels, func(text string) bool { return strings.ContainsAny(text, levels) })
 	at := len(term.text())
 	if _, err := term.master.Write([]byte("\r")); err != nil {
 		t.Fatal(err)
