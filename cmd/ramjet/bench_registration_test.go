@@ -15,6 +15,7 @@ import (
 )
 
 func TestBenchRegistration(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	svg, png := filepath.Join(dir, "a.svg"), filepath.Join(dir, "a.png")
 	r := ramjetCmd(t, "bench", "registration", "-s", "4K,64K", "--runs", "2", "-D", "1ms", "--svg", svg, "--png", png)

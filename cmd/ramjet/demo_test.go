@@ -69,6 +69,7 @@ func TestDemo(t *testing.T) {
 }
 
 func TestDemoRecorded(t *testing.T) {
+	t.Parallel()
 	testDevice(t)
 	file := filepath.Join(t.TempDir(), "demo.pcapng")
 	r := ramjetCmd(t, "demo", "--json", "--pcap", file)

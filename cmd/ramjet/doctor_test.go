@@ -58,7 +58,8 @@ func TestDoctorUsage(t *testing.T) {
 
 // Each command that takes --device takes it from the environment where it is not given.
 func TestDeviceFromEnvironment(t *testing.T) {
-	t.Setenv("RAMJET_DEVICE", "rose:192.0.2.7")
+	t.Parallel()
+	setEnv(t, "RAMJET_DEVICE", "rose:192.0.2.7")
 	args := map[string]string{
 		"cp": "cp a 127.0.0.1:", "ls": "ls 127.0.0.1:", "pipe": "pipe -l 7000", "serve": "serve .", "ping": "ping -s",
 		"demo": "demo", "run": "run -- true", "perf table": "perf table", "bench notification": "bench notification",
@@ -94,8 +95,9 @@ func TestDeviceFromEnvironment(t *testing.T) {
 // A flag comes before the environment, a kind is taken out of a name, and an error says where the name
 // is from.
 func TestDeviceFromEnvironmentValues(t *testing.T) {
+	t.Parallel()
 	here := testDevice(t)
-	t.Setenv("RAMJET_DEVICE", "roce:203.0.113.7")
+	setEnv(t, "RAMJET_DEVICE", "roce:203.0.113.7")
 	ramjetCmd(t, "ping", "-s").wantError(t, cli.ExitUsage, "(RAMJET_DEVICE=roce:203.0.113.7 stands for --device)")
 	r := ramjetCmd(t, "ping", "-c", "-a", "127.0.0.1", "-d", "rose:x")
 	if r.wantError(t, cli.ExitUsage, `no device kind "rose"`); strings.Contains(r.stderr, "RAMJET_DEVICE") {
@@ -105,7 +107,7 @@ func TestDeviceFromEnvironmentValues(t *testing.T) {
 	if r.status != cli.ExitFailed || !strings.Contains(r.stdout, "problem: RAMJET_DEVICE: roce:203.0.113.7 cannot be") {
 		t.Errorf("exit status %d: %s", r.status, r.stdout)
 	}
-	t.Setenv("RAMJET_DEVICE", "iwarp:"+host(here))
+	setEnv(t, "RAMJET_DEVICE", "iwarp:"+host(here))
 	ramjetCmd(t, "bench", "notification", "--peers", "1", "-n", "20").wantSuccess(t)
 	if r := ramjetCmd(t, "bench", "registration", "-s", "4K", "--runs", "1", "-D", "10ms"); r.status != 0 ||
 		!strings.Contains(r.stdout, "iwarp:"+host(here)) {

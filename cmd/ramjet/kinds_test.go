@@ -21,13 +21,15 @@ func forKinds(t *testing.T, run func(t *testing.T, kind, a, b string)) {
 	if runtime.GOOS != "linux" {
 		t.Skip("iWARP over TCP needs Linux")
 	}
+	t.Parallel()
 	for _, kind := range []string{"iwarp:", "iwarps:", "iwarp+sctp:"} {
 		t.Run(strings.TrimSuffix(kind, ":"), func(t *testing.T) {
+			t.Parallel()
 			a, b := host(testDevice(t)), host(testDevice(t))
 			cert, key, ca := tlsFilesFor(t, a, b)
-			t.Setenv("RAMJET_TLS_CERT", cert)
-			t.Setenv("RAMJET_TLS_KEY", key)
-			t.Setenv("RAMJET_TLS_CA", ca)
+			setEnv(t, "RAMJET_TLS_CERT", cert)
+			setEnv(t, "RAMJET_TLS_KEY", key)
+			setEnv(t, "RAMJET_TLS_CA", ca)
 			run(t, kind, a, b)
 		})
 	}

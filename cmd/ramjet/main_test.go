@@ -87,6 +87,30 @@ func command(ctx context.Context, args ...string) (cmd *exec.Cmd, end func(t *te
 	}
 }
 
+// environments are the variables that tests have set for their commands, by the name of the test.
+var environments sync.Map
+
+// setEnv sets a variable for the commands that a test and its subtests start, and not for those of tests beside it.
+func setEnv(t *testing.T, key, value string) {
+	before, _ := environments.Load(t.Name())
+	list, _ := before.([]string)
+	environments.Store(t.Name(), append(slices.Clip(list), key+"="+value))
+	t.Cleanup(func() { environments.Delete(t.Name()) })
+}
+
+// environment returns the variables of a test's commands.
+func environment(t *testing.T) []string {
+	all := os.Environ()
+	for i, c := range t.Name() + "/" {
+		if c == '/' { // the name of the test, or of one that it is a part of
+			list, _ := environments.Load(t.Name()[:i])
+			of, _ := list.([]string)
+			all = append(all, of...)
+		}
+	}
+	return all
+}
+
 // ramjetCmd runs the command, and again while a process that it asks does not answer.
 func ramjetCmd(t *testing.T, args ...string) result {
 	t.Helper()
@@ -94,6 +118,7 @@ func ramjetCmd(t *testing.T, args ...string) result {
 	defer cancel()
 	for {
 		cmd, end := command(ctx, args...)
+		cmd.Env = environment(t)
 		r := end(t, cmd.Run())
 		// Commands that ask a process give up after seconds, in which a busy machine may not let it answer.
 		if !strings.Contains(r.stderr, "it is stopped, or busy") || ctx.Err() != nil {

@@ -19,6 +19,7 @@ import (
 // Every command that help shows has a page with all of its flags, and groff, where it is installed,
 // has nothing against it.
 func TestMan(t *testing.T) {
+	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "man", "man1") // not there yet
 	ramjetCmd(t, "man", dir).wantSuccess(t)
 	groff, missing := exec.LookPath("groff")

@@ -183,11 +183,12 @@ func TestPcap(t *testing.T) {
 
 // Inside TLS the recording has the plain stream.
 func TestPcapTLS(t *testing.T) {
+	t.Parallel()
 	w := newRecordedWorld("iwarps:", capture.IWARP)
 	cert, key, ca := tlsFilesFor(t, w.at, strings.TrimPrefix(w.b, w.kind))
-	t.Setenv("RAMJET_TLS_CERT", cert)
-	t.Setenv("RAMJET_TLS_KEY", key)
-	t.Setenv("RAMJET_TLS_CA", ca)
+	setEnv(t, "RAMJET_TLS_CERT", cert)
+	setEnv(t, "RAMJET_TLS_KEY", key)
+	setEnv(t, "RAMJET_TLS_CA", ca)
 	w.record(t)
 }
 

@@ -30,6 +30,7 @@ func startNow(t *testing.T, args ...string) *running {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	cmd, end := command(ctx, args...)
+	cmd.Env = environment(t)
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -52,6 +53,7 @@ func startReady(t *testing.T, text string, args ...string) *running {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	cmd, end := command(ctx, args...)
+	cmd.Env = environment(t)
 	all := cmd.Stdout.(*bytes.Buffer)
 	cmd.Stdout = nil
 	out, err := cmd.StdoutPipe()

@@ -33,6 +33,7 @@ func startPipeTo(t *testing.T, out *os.File, args ...string) (*running, io.Write
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	cmd, end := command(ctx, append([]string{"pipe"}, args...)...)
+	cmd.Env = environment(t)
 	in, err := cmd.StdinPipe()
 	if err != nil {
 		t.Fatal(err)
