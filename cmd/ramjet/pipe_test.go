@@ -180,6 +180,7 @@ func TestPipePeerKilled(t *testing.T) {
 		t.Fatal(err)
 	}
 	server.kill()
+	clientIn.Write([]byte("x")) // if all before has arrived, only probes would tell, which are seconds apart
 	if r := client.wait(); r.status != cli.ExitFailed || !strings.Contains(r.stderr, "ramjet pipe: ") {
 		t.Errorf("after the peer's death: %+v", r)
 	}
