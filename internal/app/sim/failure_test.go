@@ -55,10 +55,10 @@ func TestFailures(t *testing.T) {
 			c.Payload, c.Failures, c.Host.Timeout, c.Switch.Reroute = true, failures, 8, 500*Microsecond
 			var flows []Flow
 			for i := range int32(4) {
-				flows = append(flows, Flow{Src: i, Dst: (i + 2) % 4, Size: 4 << 20, Op: op}) // all cross the spines
+				flows = append(flows, Flow{Src: i, Dst: (i + 2) % 4, Size: 2 << 20, Op: op}) // all cross the spines
 			}
 			s := runAll(t, c, LeafSpine(2, 2, 2, wires), flows)
-			if lost(s) == 0 || s.Counts.Retransmitted == 0 || s.Compared != 4*4<<20 {
+			if lost(s) == 0 || s.Counts.Retransmitted == 0 || s.Compared != 4*2<<20 {
 				t.Errorf("%s, %v: %d packets lost, %d sent again, %d bytes compared", name, op, lost(s),
 					s.Counts.Retransmitted, s.Compared)
 			}
