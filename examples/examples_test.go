@@ -270,6 +270,7 @@ func TestExamples(t *testing.T) {
 	}
 	for _, kind := range []string{"roce", "iwarp", "shm"} {
 		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
 			for name, run := range examples {
 				t.Run(name, func(t *testing.T) {
 					if name == "multicast" && kind != "roce" {
