@@ -124,6 +124,7 @@ func TestFaultsOfPackets(t *testing.T) {
 	} {
 		for _, kind := range []string{"roce", "infiniband"} {
 			t.Run(kind+"/"+strings.ReplaceAll(text, " ", "-"), func(t *testing.T) {
+				t.Parallel()
 				var server, client *cm.Conn
 				log := &testrun.Buffer{}
 				if kind == "infiniband" {
@@ -628,6 +629,7 @@ func failedConnections(t *testing.T, kind string) {
 
 // TestFaultsReplay: the log of a run is the faults of the next.
 func TestFaultsReplay(t *testing.T) {
+	t.Parallel()
 	server, client, log := faultPair(t, "roce", "seed 3; loss 10% of send sent")
 	exchange(t, server, client, 20)
 	client.Close()
@@ -719,6 +721,7 @@ func TestFaultsInRecordings(t *testing.T) {
 		for _, text := range []string{"loss every 7 sent", "loss every 7 received", "duplicate every 3 sent",
 			"corrupt every 7 sent", "corrupt every 7 received", "delay 100us sent", "rnr every 4 times 3"} {
 			t.Run(kind+"/"+strings.ReplaceAll(text, " ", "-"), func(t *testing.T) {
+				t.Parallel()
 				var file bytes.Buffer
 				w, err := trace.NewWriter(&file, "test")
 				if err != nil {

@@ -303,7 +303,8 @@ func dissectPackets(t *testing.T, all []recording) {
 		t.Fatal(err)
 	}
 	seen, of, end := make([]int, len(all)), 0, 0 // end is the last frame of recording of
-	for frame := range strings.FieldsSeq(tshark.Read(t, file, "-Y", "infiniband", "-T", "fields", "-e", "frame.number")) {
+	frames := tshark.Read(t, file, "-Y", "infiniband", "-T", "fields", "-e", "frame.number")
+	for frame := range strings.FieldsSeq(frames) {
 		n, err := strconv.Atoi(frame)
 		if err != nil {
 			t.Fatal(err)

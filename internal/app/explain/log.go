@@ -403,7 +403,8 @@ func (f *Found) syndrome(n int) level {
 
 // statusNumber recognizes the number of a completion's status by the words around it.
 func statusNumber(_, lower string, f *Found) level {
-	if !completionFor().MatchString(lower) || cmNumber().MatchString(lower) || strings.Contains(lower, "rdma_cm_event_") {
+	if !completionFor().MatchString(lower) || cmNumber().MatchString(lower) ||
+		strings.Contains(lower, "rdma_cm_event_") {
 		return unknown
 	}
 	for _, m := range completionNo().FindAllStringSubmatch(lower, -1) {

@@ -85,8 +85,8 @@ func startPipePeer(t *testing.T) *pipePeer {
 	return p
 }
 
-// withPipePeer has a test use a connection to another process, with keep-alive messages, until it has the server killed.
-// A peer counts as dead after a second. On a busy machine the peer may get no processor for that long: then use returns
+// withPipePeer has a test use a connection to another process, with keep-alive messages, and kill that process. A peer
+// counts as dead after a second. On a busy machine the peer may get no processor for that long: then use returns
 // ETIMEDOUT before it kills the peer, and all begins again with more patience.
 func withPipePeer(t *testing.T, use func(c *rnet.Conn, server *pipePeer) error) {
 	t.Helper()
@@ -94,7 +94,8 @@ func withPipePeer(t *testing.T, use func(c *rnet.Conn, server *pipePeer) error) 
 		err := func() error {
 			server := startPipePeer(t)
 			defer server.kill()
-			dev, _ := loopback.Open(t, func(addr string) (*verbs.Device, error) { return ramjet.Open("roce:" + addr) })
+			open := func(addr string) (*verbs.Device, error) { return ramjet.Open("roce:" + addr) }
+			dev, _ := loopback.Open(t, open)
 			id, err := cm.NewID(cm.NewEventChannel(), dev, cm.TCP)
 			if err != nil {
 				t.Fatal(err)
