@@ -23,9 +23,10 @@ import (
 const timeout = 2 * time.Minute // generous: the machine may be busy
 
 // needNetworks reports whether the test may make interfaces: in a network namespace of its own. False: it
-// runs elsewhere, or not at all.
+// runs elsewhere, beside other tests, or not at all.
 func needNetworks(t *testing.T) bool {
 	t.Helper()
+	loopback.Beside(t)
 	loopback.NeedIP(t)
 	if !loopback.InNamespace(t, 65536) {
 		return false
@@ -39,51 +40,62 @@ func needNetworks(t *testing.T) bool {
 }
 
 // world is a second network namespace.
-type world struct {
-	fd    int // of the namespace
-	calls chan func()
-}
+type world struct{ fd int } // of the namespace
 
 // newWorld makes a namespace.
 func newWorld(t testing.TB) *world {
 	t.Helper()
-	w := &world{calls: make(chan func())}
-	made := make(chan error)
-	go func() {
-		runtime.LockOSThread() // never undone: the thread ends with the goroutine
-		if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
-			made <- err
-			return
+	w := &world{}
+	err := onThread(func() (err error) {
+		if err = unix.Unshare(unix.CLONE_NEWNET); err != nil {
+			return err
 		}
-		var err error
 		w.fd, err = unix.Open("/proc/thread-self/ns/net", unix.O_RDONLY|unix.O_CLOEXEC, 0)
-		made <- err
-		for f := range w.calls {
-			f()
-		}
-	}()
-	if err := <-made; err != nil {
+		return err
+	})
+	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { close(w.calls); unix.Close(w.fd) })
+	t.Cleanup(func() { unix.Close(w.fd) })
 	return w
 }
 
-// do calls f in the namespace; where w is nil, in the test's own.
-func (w *world) do(f func()) {
+// onThread calls f on a thread of its own, and returns what f returns.
+func onThread(f func() error) (err error) {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)      // also where f ends the test
+		runtime.LockOSThread() // never undone: the thread ends with the goroutine
+		err = f()
+	}()
+	<-done
+	return err
+}
+
+// do calls f in the namespace; where w is nil, in the test's own. Several calls run at once: the kernel takes some
+// hundredths of a second to make a device's ring.
+func (w *world) do(t testing.TB, f func()) {
+	t.Helper()
 	if w == nil {
 		f()
 		return
 	}
-	done := make(chan struct{})
-	w.calls <- func() { defer close(done); f() }
-	<-done
+	err := onThread(func() error {
+		err := unix.Setns(w.fd, unix.CLONE_NEWNET)
+		if err == nil {
+			f()
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
 }
 
 // ip runs ip(8) in the namespace.
 func (w *world) ip(t testing.TB, format string, a ...any) {
 	t.Helper()
-	w.do(func() { loopback.IP(t, format, a...) })
+	w.do(t, func() { loopback.IP(t, format, a...) })
 }
 
 // open opens the device of an interface of the namespace.
@@ -91,7 +103,7 @@ func (w *world) open(t testing.TB, iface string, opt *roce1.Options) *verbs.Devi
 	t.Helper()
 	var dev *verbs.Device
 	var err error
-	w.do(func() { dev, err = roce1.Open(iface, opt) })
+	w.do(t, func() { dev, err = roce1.Open(iface, opt) })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -195,6 +207,8 @@ func (b *bridge) open(t testing.TB) *verbs.Device {
 	return dev
 }
 
+// take returns a spare interface, or a new one. Nobody gets a spare one while a command is started: until that runs it
+// has all descriptors of the test, also those that are closed meanwhile, and the interface still looks open.
 func (b *bridge) take(t testing.TB) place {
 	t.Helper()
 	b.mu.Lock()

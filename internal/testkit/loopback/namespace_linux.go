@@ -63,6 +63,14 @@ func InNamespace(t *testing.T, mtu int) bool {
 	return false
 }
 
+// Beside makes a test parallel that InNamespace runs in another process: there it is alone, and not parallel.
+func Beside(t *testing.T) {
+	t.Helper()
+	if os.Getenv(namespaceVar) == "" {
+		t.Parallel()
+	}
+}
+
 // setUpLoopback brings the loopback interface up.
 func setUpLoopback(mtu int) error {
 	fd, err := unix.Socket(unix.AF_INET6, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)

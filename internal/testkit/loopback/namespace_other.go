@@ -12,3 +12,9 @@ func InNamespace(t *testing.T, _ int) bool {
 	t.Skip("network namespaces are of Linux")
 	return false
 }
+
+// Beside makes the test parallel.
+func Beside(t *testing.T) {
+	t.Helper()
+	t.Parallel()
+}
