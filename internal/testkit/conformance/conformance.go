@@ -3,6 +3,7 @@
 package conformance
 
 import (
+	"sync/atomic"
 	"testing"
 
 	"github.com/ramjet-rdma/ramjet/internal/testkit/testrun"
@@ -70,6 +71,8 @@ type Fixture struct {
 	Missing map[Ability]string
 	// Differs has the reason for each test that the device cannot pass as it is written.
 	Differs map[string]string
+
+	kind *atomic.Pointer[string] // of the devices, once a test has looked
 }
 
 // test is one test of the suite.
@@ -82,6 +85,7 @@ type test struct {
 // Run runs the suite. Tests that measure run first, alone; the others run in parallel, also to
 // tests of other suites of the package.
 func Run(t *testing.T, f Fixture) {
+	f.kind = new(atomic.Pointer[string])
 	for _, c := range measurements {
 		t.Run(c.name, func(t *testing.T) { c.start(t, &f) })
 	}

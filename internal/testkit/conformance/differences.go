@@ -84,15 +84,20 @@ var Differences = []Difference{
 // kind returns the kind of the devices under test. A device of the system answers as the one of ours does that speaks
 // its transport.
 func (t *T) kind() string {
+	if known := t.f.kind.Load(); known != nil {
+		return *known
+	}
 	a, _ := t.devices()
 	q := a.Query()
-	if slices.Contains(own, q.Kind) {
-		return q.Kind
+	kind := packets[0]
+	switch {
+	case slices.Contains(own, q.Kind):
+		kind = q.Kind
+	case q.Transport == verbs.TransportIWARP:
+		kind = streams[0]
 	}
-	if q.Transport == verbs.TransportIWARP {
-		return streams[0]
-	}
-	return packets[0]
+	t.f.kind.Store(&kind)
+	return kind
 }
 
 // testsOf returns the tests that devices of a kind cannot pass as they are written, with the reasons.

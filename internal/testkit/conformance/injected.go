@@ -295,6 +295,7 @@ func testInjectedCalls(t *T) {
 
 // testInjectedCompletions: a work request of each operation completes as it is to, and its queue pair fails.
 func testInjectedCompletions(t *T) {
+	da, db := t.devices()
 	for name, wr := range map[string]verbs.SendWR{
 		"send": {Op: verbs.OpSend}, "write": {Op: verbs.OpWrite}, "read": {Op: verbs.OpRead},
 		"compare_swap": {Op: verbs.OpCompareSwap}, "fetch_add": {Op: verbs.OpFetchAdd},
@@ -304,7 +305,7 @@ func testInjectedCompletions(t *T) {
 		if t.without(wr.Op) || t.lacking(Windows) && (wr.Op == verbs.OpBindMW || wr.Op == verbs.OpLocalInv) {
 			continue
 		}
-		a, b := t.pair(setup{})
+		a, b := t.pairOf(da, db, setup{})
 		b.recv(1, 0, 64)
 		wr.ID, wr.SGL, wr.Remote = 7, a.sgl(0, 8), b.at(0)
 		switch wr.Op {

@@ -5,6 +5,7 @@ package conformance
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"slices"
@@ -203,6 +204,12 @@ func (t *T) join(a, b *end, opt verbs.ConnectOptions) {
 func (t *T) pair(s setup) (a, b *end) {
 	t.Helper()
 	da, db := t.devices()
+	return t.pairOf(da, db, s)
+}
+
+// pairOf makes two connected ends of two devices.
+func (t *T) pairOf(da, db *verbs.Device, s setup) (a, b *end) {
+	t.Helper()
 	a, b = t.newEnd(da, s), t.newEnd(db, s)
 	a.addQP(s.qp)
 	b.addQP(s.qp)
@@ -350,11 +357,22 @@ func (e *end) state(want verbs.QPState) {
 // eventually polls for a condition.
 func (t *T) eventually(cond func() bool, what string) {
 	t.Helper()
-	for end := time.Now().Add(patience); !cond(); time.Sleep(100 * time.Microsecond) {
-		if time.Now().After(end) {
-			t.Fatal("never: " + what)
-		}
+	if !polled(cond) {
+		t.Fatal("never: " + what)
 	}
+}
+
+// polled polls for a condition, often at first, and reports whether it has come.
+func polled(cond func() bool) bool {
+	const often, seldom = 100 * time.Microsecond, 5 * time.Millisecond
+	end := time.Now().Add(patience)
+	for pause := often; !cond(); pause = min(pause+pause/4, seldom) {
+		if time.Now().After(end) {
+			return false
+		}
+		time.Sleep(pause)
+	}
+	return true
 }
 
 // event waits for the device's next event and checks its type.
@@ -375,8 +393,18 @@ func (e *end) event(want verbs.EventType, besides ...verbs.EventType) verbs.Even
 
 // pattern fills b with bytes that tell seeds and places apart.
 func pattern(b []byte, seed int) {
-	for i := range b {
-		b[i] = byte(i) ^ byte(i>>8)*31 ^ byte(i>>16)*7 ^ byte(seed*53+11)
+	const row, each = 256, 0x0101010101010101
+	for at := 0; at < len(b); at += row {
+		salt := each * uint64(byte(at>>8)*31^byte(at>>16)*7^byte(seed*53+11))
+		rest := b[at:min(at+row, len(b))]
+		word := uint64(0x0706050403020100)
+		for ; len(rest) >= 8; rest = rest[8:] {
+			binary.LittleEndian.PutUint64(rest, word^salt)
+			word += 8 * each
+		}
+		for i := range rest {
+			rest[i] = byte(word>>(8*i)) ^ byte(salt)
+		}
 	}
 }
 
@@ -414,11 +442,7 @@ func (t *T) same(mr *verbs.MR, off int, want []byte) {
 		})
 		return equal
 	}
-	if t.late() {
-		for end := time.Now().Add(patience); !compare() && time.Now().Before(end); time.Sleep(100 * time.Microsecond) {
-		}
-	}
-	if !compare() {
+	if t.late() && !polled(compare) || !compare() {
 		t.Fatalf("region differs from what is expected at byte %d of %d", at, len(want))
 	}
 }

@@ -115,6 +115,7 @@ func settle() {
 // and queue pairs that have carried out one operation of each kind.
 func testIdleQP(t *T) {
 	const n, limit = 250, 16 << 10
+	const atOnce = 10 // queue pairs are in use: the test waits for each in turn a tenth as often
 	da, db := t.devices()
 	a, b := t.newEnd(da, setup{}), t.newEnd(db, setup{})
 	before := heap()
@@ -133,21 +134,41 @@ func testIdleQP(t *T) {
 		}
 	}
 	check("a new")
-	for i := range n {
-		a.qp, b.qp = keep[2*i], keep[2*i+1]
-		for _, c := range [][2]*end{{a, b}, {b, a}} {
-			c[1].recv(1, 0, 64)
-			c[0].do(verbs.SendWR{Op: verbs.OpSend, SGL: c[0].sgl(0, 64)})
-			c[1].received(verbs.StatusSuccess)
-			c[0].do(verbs.SendWR{Op: verbs.OpWrite, SGL: c[0].sgl(0, 8000), Remote: c[1].at(0)})
-			c[0].do(verbs.SendWR{Op: verbs.OpRead, SGL: c[0].sgl(0, 8000), Remote: c[1].at(0)})
-			if !t.without(verbs.OpFetchAdd) {
-				c[0].do(verbs.SendWR{Op: verbs.OpFetchAdd, SGL: c[0].sgl(0, 8), Remote: c[1].at(0)})
-			}
-		}
+	for at := 0; at < n; at += atOnce {
+		use(a, b, keep[2*at:2*(at+atOnce)])
 	}
 	check("an idle")
 	runtime.KeepAlive(keep)
+}
+
+// use has pairs of connected queue pairs of two ends carry out one operation of each kind, both ways, each kind at once.
+func use(a, b *end, qps []*verbs.QP) {
+	each := func(do func(from, to *end)) {
+		for i := 0; i < len(qps); i += 2 {
+			a.qp, b.qp = qps[i], qps[i+1]
+			do(a, b)
+			do(b, a)
+		}
+	}
+	done := func(from, _ *end) { from.sent(verbs.StatusSuccess) }
+	all := func(wr func(from, to *end) verbs.SendWR) {
+		each(func(from, to *end) { from.post(wr(from, to)) })
+		each(done)
+	}
+	each(func(_, to *end) { to.recv(1, 0, 64) })
+	all(func(from, _ *end) verbs.SendWR { return verbs.SendWR{Op: verbs.OpSend, SGL: from.sgl(0, 64)} })
+	each(func(_, to *end) { to.received(verbs.StatusSuccess) })
+	all(func(from, to *end) verbs.SendWR {
+		return verbs.SendWR{Op: verbs.OpWrite, SGL: from.sgl(0, 8000), Remote: to.at(0)}
+	})
+	all(func(from, to *end) verbs.SendWR {
+		return verbs.SendWR{Op: verbs.OpRead, SGL: from.sgl(0, 8000), Remote: to.at(0)}
+	})
+	if !a.t.without(verbs.OpFetchAdd) {
+		all(func(from, to *end) verbs.SendWR {
+			return verbs.SendWR{Op: verbs.OpFetchAdd, SGL: from.sgl(0, 8), Remote: to.at(0)}
+		})
+	}
 }
 
 // heap returns the bytes that are in use once nothing more is found to be garbage.

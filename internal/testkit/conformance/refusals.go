@@ -18,10 +18,10 @@ var refusalTests = []test{
 }
 
 // refused posts a work request that the peer must refuse, and checks both sides.
-func refused(t *T, name string, access verbs.Access, want verbs.Status, event verbs.EventType,
-	wr func(a, b *end) verbs.SendWR) {
+func refused(t *T, da, db *verbs.Device, name string, access verbs.Access, wr func(a, b *end) verbs.SendWR) {
 	t.Helper()
-	a, b := t.pair(setup{access: access})
+	const want, event = verbs.StatusRemoteAccessError, verbs.EventQPAccessError
+	a, b := t.pairOf(da, db, setup{access: access})
 	b.fill(0, 1<<16, 1)
 	a.fill(0, 1<<16, 2)
 	a.post(wr(a, b))
@@ -45,6 +45,7 @@ func testRemoteRefused(t *T) {
 	if _, missing := t.f.Missing[AtomicFlush]; !missing {
 		ops["atomic write"], need["atomic write"] = verbs.OpAtomicWrite, verbs.RemoteWrite
 	}
+	da, db := t.devices()
 	for name, op := range ops {
 		if t.without(op) {
 			continue
@@ -58,25 +59,22 @@ func testRemoteRefused(t *T) {
 			"far away":   func(r verbs.Remote) verbs.Remote { r.Addr += 1 << 63; return r },
 			"wrap":       func(r verbs.Remote) verbs.Remote { r.Addr = ^uint64(7); return r },
 		} {
-			refused(t, name+": "+how, all, verbs.StatusRemoteAccessError, verbs.EventQPAccessError,
-				func(a, b *end) verbs.SendWR {
-					return verbs.SendWR{Op: op, SGL: a.sgl(0, 8), Remote: remote(b.at(0))}
-				})
-		}
-		refused(t, name+": access", all&^need[name], verbs.StatusRemoteAccessError, verbs.EventQPAccessError,
-			func(a, b *end) verbs.SendWR {
-				return verbs.SendWR{Op: op, SGL: a.sgl(0, 8), Remote: b.at(0)}
+			refused(t, da, db, name+": "+how, all, func(a, b *end) verbs.SendWR {
+				return verbs.SendWR{Op: op, SGL: a.sgl(0, 8), Remote: remote(b.at(0))}
 			})
+		}
+		refused(t, da, db, name+": access", all&^need[name], func(a, b *end) verbs.SendWR {
+			return verbs.SendWR{Op: op, SGL: a.sgl(0, 8), Remote: b.at(0)}
+		})
 	}
 	n := size
 	if t.late() {
 		n = 1000 // each segment of a longer one is refused or placed on its own
 	}
 	for name, op := range map[string]verbs.SendOp{"write": verbs.OpWrite, "read": verbs.OpRead} {
-		refused(t, name+": one byte too far", all, verbs.StatusRemoteAccessError, verbs.EventQPAccessError,
-			func(a, b *end) verbs.SendWR {
-				return verbs.SendWR{Op: op, SGL: a.sgl(0, n), Remote: b.at(size - n + 1)}
-			})
+		refused(t, da, db, name+": one byte too far", all, func(a, b *end) verbs.SendWR {
+			return verbs.SendWR{Op: op, SGL: a.sgl(0, n), Remote: b.at(size - n + 1)}
+		})
 	}
 }
 
@@ -89,11 +87,12 @@ func testQPAccess(t *T) {
 		needs[verbs.OpAtomicWrite] = verbs.RemoteWrite
 		all |= verbs.FlushGlobal
 	}
+	da, db := t.devices()
 	for op, need := range needs {
 		if t.without(op) {
 			continue
 		}
-		a, b := t.pair(setup{connect: verbs.ConnectOptions{Access: all &^ need}})
+		a, b := t.pairOf(da, db, setup{connect: verbs.ConnectOptions{Access: all &^ need}})
 		b.fill(0, 8, 1)
 		a.post(verbs.SendWR{Op: op, SGL: a.sgl(0, 8), Remote: b.at(0)})
 		if wc := t.next(a.scq); wc.Status != verbs.StatusRemoteInvalidRequestError {
@@ -122,13 +121,14 @@ func testLocalRefused(t *T) {
 		change(&s)
 		return []verbs.SGE{e.mr.SGE(8, 8), s}
 	}
+	da, db := t.devices()
 	for name, change := range map[string]func(*verbs.SGE){
 		"key":    func(s *verbs.SGE) { s.LKey ^= 0x10000 },
 		"before": func(s *verbs.SGE) { s.Addr-- },
 		"after":  func(s *verbs.SGE) { s.Addr += 1<<16 - 7 },
 	} {
 		for _, op := range []verbs.SendOp{verbs.OpSend, verbs.OpWrite, verbs.OpRead} {
-			a, b := t.pair(setup{})
+			a, b := t.pairOf(da, db, setup{})
 			b.recv(1, 0, 1<<16)
 			a.post(verbs.SendWR{Op: op, SGL: bad(a, change), Remote: b.at(0)})
 			if wc := t.next(a.scq); wc.Status != verbs.StatusLocalProtectionError {

@@ -15,6 +15,7 @@ import (
 func testWhyFailed(t *T) {
 	const size = 1 << 16
 	foreign := func(t *T, b *end) verbs.Remote { return t.newEnd(b.dev, setup{}).at(0) } // of another protection domain
+	da, db := t.devices()
 	for name, c := range map[string]struct {
 		access  verbs.Access // of the region
 		allows  verbs.Access // of the queue pair
@@ -45,7 +46,7 @@ func testWhyFailed(t *T) {
 		if t.without(c.op) {
 			continue
 		}
-		a, b := t.pair(setup{size: size, access: c.access, connect: verbs.ConnectOptions{Access: c.allows}})
+		a, b := t.pairOf(da, db, setup{size: size, access: c.access, connect: verbs.ConnectOptions{Access: c.allows}})
 		remote := b.at(0)
 		if c.change != nil {
 			c.change(&remote)

@@ -158,6 +158,7 @@ func testRemoteInvalidate(t *T) {
 }
 
 func testWindowBounds(t *T) {
+	da, db := t.devices()
 	for name, c := range map[string]struct {
 		off, n int
 		op     verbs.SendOp
@@ -170,7 +171,7 @@ func testWindowBounds(t *T) {
 		"no write":  {50, 8, verbs.OpWrite, verbs.RemoteRead},
 		"no atomic": {56, 8, verbs.OpFetchAdd, verbs.RemoteRead | verbs.RemoteWrite},
 	} {
-		a, b := t.pair(setup{})
+		a, b := t.pairOf(da, db, setup{})
 		key := b.bind2(value(b.pd.AllocMW(verbs.MWType2))(t), c.access)
 		t.Logf("%s", name)
 		a.post(verbs.SendWR{Op: c.op, SGL: a.sgl(0, c.n),
@@ -188,6 +189,7 @@ func testWindowZeroBased(t *T) {
 }
 
 func testBindRefused(t *T) {
+	da, db := t.devices()
 	for name, change := range map[string]func(e *end, b *verbs.MWBindInfo){
 		"region without MWBind": func(e *end, b *verbs.MWBindInfo) {
 			b.MR = value(e.pd.RegMR(make([]byte, 100), everything&^verbs.MWBind))(e.t)
@@ -211,7 +213,7 @@ func testBindRefused(t *T) {
 		"closed region": func(e *end, b *verbs.MWBindInfo) { e.t.ok(b.MR.Close()) },
 		"closed window": func(e *end, b *verbs.MWBindInfo) { e.t.ok(b.MW.Close()) },
 	} {
-		_, b := t.pair(setup{})
+		_, b := t.pairOf(da, db, setup{})
 		mw := value(b.pd.AllocMW(verbs.MWType2))(t)
 		info := verbs.MWBindInfo{MW: mw, MR: b.mr, RKey: mw.NextRKey(), Addr: b.mr.Addr(), Length: 100,
 			Access: windowAccess}
@@ -262,6 +264,7 @@ func testWindowBusy(t *T) {
 // testInvalidateRefused tries to invalidate keys that cannot be. The receiver of a SEND has the error
 // then: InfiniBand does not report it to the sender (IBTA 9.9.6.3, class J), iWARP ends the stream.
 func testInvalidateRefused(t *T) {
+	da, db := t.devices()
 	for name, key := range map[string]func(e *end) verbs.Key{
 		"nothing":       func(e *end) verbs.Key { return e.mr.RKey() ^ 0x10000 },
 		"a region":      func(e *end) verbs.Key { return e.mr.RKey() },
@@ -270,12 +273,12 @@ func testInvalidateRefused(t *T) {
 			return e.bind2(value(e.pd.AllocMW(verbs.MWType2))(e.t), windowAccess) - 1
 		},
 	} {
-		_, b := t.pair(setup{})
+		_, b := t.pairOf(da, db, setup{})
 		b.post(verbs.SendWR{Op: verbs.OpLocalInv, InvKey: key(b)})
 		if wc := t.next(b.scq); wc.Status != verbs.StatusMWBindError {
 			t.Errorf("local, %s: %v", name, wc.Status)
 		}
-		a, b := t.pair(setup{})
+		a, b := t.pairOf(da, db, setup{})
 		k := key(b)
 		b.recv(1, 0, 8)
 		a.post(verbs.SendWR{Op: verbs.OpSendInv, InvKey: k, SGL: a.sgl(0, 8)})
