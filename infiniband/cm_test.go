@@ -189,7 +189,9 @@ type transfer struct {
 
 func startTransfer(t *testing.T, from, to *verbs.Device, ackTimeout uint8) *transfer {
 	t.Helper()
-	l, err := rnet.Listen(t.Context(), to, net.JoinHostPort(gidOf(t, to), "0"))
+	// Most transfers are closed in their midst, some without a way to the peer: nobody waits until it has everything.
+	opt := rnet.Options{Linger: time.Millisecond}
+	l, err := (&rnet.ListenConfig{Device: to, Options: opt}).Listen(t.Context(), net.JoinHostPort(gidOf(t, to), "0"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -203,7 +205,7 @@ func startTransfer(t *testing.T, from, to *verbs.Device, ackTimeout uint8) *tran
 	if err := id.SetAckTimeout(ackTimeout); err != nil {
 		t.Fatal(err)
 	}
-	a, err := rnet.DialID(within(t), id, netip.MustParseAddrPort(l.Addr().String()), nil)
+	a, err := rnet.DialID(within(t), id, netip.MustParseAddrPort(l.Addr().String()), &opt)
 	if err != nil {
 		t.Fatal(err)
 	}
