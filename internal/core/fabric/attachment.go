@@ -281,7 +281,9 @@ func (s *Attachment) receive(buf []Arrival) (n int) {
 }
 
 // setReady brings ready up to date.
-func (s *Attachment) setReady() { s.ready.Store(!s.stopped && (s.queue.Len() > 0 || s.stalled)) }
+func (s *Attachment) setReady() {
+	s.ready.Store(!s.f.closed && !s.stopped && (s.queue.Len() > 0 || s.stalled))
+}
 
 // Take is Receive for a driver that may hold packets for long: they no longer count against the ports' receive
 // buffers, but must still be released.

@@ -144,6 +144,7 @@ func (f *Fabric) Close() {
 	for _, m := range f.members {
 		for _, s := range m.attachments {
 			if s != nil {
+				s.setReady() // a device would not wait while packets wait that Receive does not return
 				s.wake()
 			}
 		}

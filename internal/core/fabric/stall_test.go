@@ -140,3 +140,20 @@ func TestSlowMember(t *testing.T) {
 		}
 	})
 }
+
+// A driver of a closed fabric sleeps, although packets wait for it: it would ask for them again and again.
+func TestClosedWithPackets(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := newGroupTest(t)
+		to := g.program("host-1")
+		g.post(g.admin, "host-1", to.Slot(), 1)
+		time.Sleep(time.Second)
+		if !to.Ready() {
+			t.Fatal("no packet has come")
+		}
+		to.f.Close()
+		if _, err := to.Receive(make([]Arrival, 1)); err != ErrClosed || to.Ready() {
+			t.Errorf("a packet is ready: %t, and Receive returns %v", to.Ready(), err)
+		}
+	})
+}
