@@ -215,10 +215,10 @@ func TestStopped(t *testing.T) {
 // TestKilled kills processes at random moments while they are flooded: each time the sender gets a status,
 // and nothing is left of the process.
 func TestKilled(t *testing.T) {
-	const atOnce = 5 // each waits most of its time
-	times := 4
+	const atOnce = 10 // each waits most of its time
+	times := 2
 	if testrun.Long() {
-		times = 20
+		times = 10
 	}
 	f := softfabric.Start(t, "pair")
 	name := serve(t, f)

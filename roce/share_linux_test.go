@@ -29,7 +29,7 @@ import (
 // TestConformanceShared runs the suite between devices that all have one address.
 func TestConformanceShared(t *testing.T) {
 	addr := sharedAddress(t, false)
-	f := conformance.Fixture{Group: group4, Serial: true, Variant: true}
+	f := conformance.Fixture{Group: group4, Serial: true, Beside: true, Variant: true}
 	f.Open = func(t testing.TB) *verbs.Device {
 		t.Helper()
 		dev, err := roce.Open(addr, nil)

@@ -54,6 +54,8 @@ type Fixture struct {
 	Connect func(t testing.TB, a, b *verbs.QP, opt *verbs.ConnectOptions)
 	// Serial says that one test must end before the next one starts.
 	Serial bool
+	// Beside says that such a suite may run beside other tests of the package.
+	Beside bool
 	// Long says that this is the suite that has the tests that take seconds, in long runs.
 	Long bool
 	// Variant says that another suite of the package runs over devices of the same kind: tests whose result a path, a
@@ -89,7 +91,7 @@ func Run(t *testing.T, f Fixture) {
 	for _, c := range measurements {
 		t.Run(c.name, func(t *testing.T) { c.start(t, &f) })
 	}
-	if !f.Serial {
+	if !f.Serial || f.Beside {
 		t.Parallel()
 	}
 	for _, group := range f.groups() {
