@@ -27,10 +27,15 @@ func findNode(t testing.TB, f *infiniband.Fabric, name string) *infiniband.NodeV
 	return nil
 }
 
-// sent returns how many bytes a port has sent.
-func sent(t testing.TB, f *infiniband.Fabric, e infiniband.End) uint64 {
-	t.Helper()
-	return 4 * findNode(t, f, e.Node).Ports[e.Port-1].Counters.XmitData
+// sent returns how many bytes each port has sent.
+func sent(f *infiniband.Fabric) map[infiniband.End]uint64 {
+	all := make(map[infiniband.End]uint64)
+	for _, n := range f.View().Nodes {
+		for _, p := range n.Ports {
+			all[infiniband.End{Node: n.Name, Port: p.Number}] = 4 * p.Counters.XmitData
+		}
+	}
+	return all
 }
 
 // route returns the ports by which packets leave, from one adapter's first port to another's.
@@ -125,27 +130,25 @@ func (s *flow) transfer() {
 func (s *flow) along() []infiniband.End {
 	s.t.Helper()
 	hops := route(s.t, s.f, s.from, s.to)
-	var before []uint64
-	for _, e := range hops {
-		before = append(before, sent(s.t, s.f, e))
-	}
-	idle := make(map[infiniband.End]uint64)
+	var idle []infiniband.End
 	for _, e := range hops[1:] {
 		for _, p := range findNode(s.t, s.f, e.Node).Ports {
 			if o := (infiniband.End{Node: e.Node, Port: p.Number}); o != e {
-				idle[o] = sent(s.t, s.f, o)
+				idle = append(idle, o)
 			}
 		}
 	}
+	before := sent(s.f)
 	s.transfer()
-	for i, e := range hops {
-		if n := sent(s.t, s.f, e) - before[i]; n < transferLen {
+	after := sent(s.f)
+	for _, e := range hops {
+		if n := after[e] - before[e]; n < transferLen {
 			s.t.Errorf("%s to %s along %v: %v has sent %d bytes, want %d at least", s.from, s.to, hops, e, n,
 				transferLen)
 		}
 	}
-	for e, n := range idle {
-		if n = sent(s.t, s.f, e) - n; n >= transferLen/2 {
+	for _, e := range idle {
+		if n := after[e] - before[e]; n >= transferLen/2 {
 			s.t.Errorf("%s to %s along %v: %v has sent %d bytes", s.from, s.to, hops, e, n)
 		}
 	}
