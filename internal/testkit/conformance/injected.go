@@ -159,7 +159,7 @@ func testInjectedCorruption(t *T) {
 		a, b := t.pair(setup{})
 		t.exchange(a, b, 1)
 		if t.medium() != streamMedium {
-			if t.inject(a.dev, "corrupt every 3 "+way) {
+			if t.inject(a.dev, "corrupt every 5 "+way) {
 				t.exchange(a, b, 5)
 				t.strikes(a.dev)
 			}
