@@ -71,6 +71,7 @@ func TestConformanceCongestion(t *testing.T) {
 // TestConformanceIPv6 runs the suite between two IPv6 addresses. A machine has one on its
 // loopback interface: a network namespace made for the test has as many as are needed.
 func TestConformanceIPv6(t *testing.T) {
+	loopback.Beside(t)
 	if !inNamespace(t) {
 		return
 	}
