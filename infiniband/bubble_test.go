@@ -15,7 +15,6 @@ import (
 
 // TestBubble: a fabric runs in virtual time. Programs that wait, and programs that poll, let it pass.
 func TestBubble(t *testing.T) {
-	t.Parallel()
 	for _, spin := range []time.Duration{-1, 0, time.Hour} {
 		late := 10 * time.Minute
 		if spin > 0 {

@@ -193,7 +193,6 @@ func TestJoinEnds(t *testing.T) {
 }
 
 func TestJoinRefused(t *testing.T) {
-	t.Parallel()
 	f := starWithRoom(t, nil)
 	a, err := f.Listen(t.Context(), "127.0.0.1:0")
 	if err != nil {
@@ -327,7 +326,6 @@ func TestJoinLossy(t *testing.T) {
 
 // An address beyond the cable is found while a listener has it.
 func TestJoinedAddresses(t *testing.T) {
-	t.Parallel()
 	j := join2(t, nil)
 	a, b := device(t, j.here, "host-1"), device(t, j.there, "host-1")
 	for _, c := range []struct {

@@ -110,7 +110,6 @@ func vcrc(packet []byte) uint16 {
 
 // TestCapture: both ends record every packet as it would be on a cable, and tshark reads it.
 func TestCapture(t *testing.T) {
-	t.Parallel()
 	f := softfabric.Start(t, "star:2")
 	d1, end1 := capture(t, f, "host-1")
 	d2, end2 := capture(t, f, "host-2")

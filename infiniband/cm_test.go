@@ -171,7 +171,6 @@ func stream(t *testing.T, a, b *verbs.Device) {
 }
 
 func TestStream(t *testing.T) {
-	t.Parallel()
 	f := softfabric.Start(t, "pair")
 	stream(t, device(t, f, "host-1"), device(t, f, "host-2"))
 }

@@ -12,7 +12,6 @@ import (
 
 // All LIDs of a port lead to it, as any of the sender's; the tools see them.
 func TestLMC(t *testing.T) {
-	t.Parallel()
 	f := managed(t, "fat-tree:4,2", infiniband.ManagerOptions{LMC: 2})
 	a, b := device(t, f, "host-1"), device(t, f, "host-16")
 	pa, pb := waitPort(t, a, 1, verbs.PortActive), waitPort(t, b, 1, verbs.PortActive)

@@ -70,10 +70,8 @@ func checkLIDs(t *testing.T, f *infiniband.Fabric) {
 
 // OpenSM brings fabrics up, and data take the routes that it has chosen.
 func TestOpenSMBringsUp(t *testing.T) {
-	t.Parallel()
 	for name, start := range topologies(t) {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
 			f, err := start(&infiniband.FabricOptions{NoManager: true})
 			if err != nil {
 				t.Fatal(err)
@@ -93,14 +91,12 @@ func TestOpenSMBringsUp(t *testing.T) {
 
 // The tools find no fault in a fabric that the built-in manager has brought up.
 func TestManagerBringsUp(t *testing.T) {
-	t.Parallel()
 	starts := topologies(t)
 	starts["fat-tree:128"] = func(o *infiniband.FabricOptions) (*infiniband.Fabric, error) {
 		return infiniband.GenerateFabric("fat-tree:8,3", o)
 	}
 	for name, start := range starts {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
 			f, err := start(nil)
 			if err != nil {
 				t.Fatal(err)

@@ -60,7 +60,6 @@ func TestOpenSMReroutes(t *testing.T) {
 }
 
 func TestManagerReroutes(t *testing.T) {
-	t.Parallel()
 	f := softfabric.Generate(t, "fat-tree:4,2", nil)
 	newTools(t, f, "ibnetdiscover", "ibtracert", "ibroute").reroutes(f)
 }
