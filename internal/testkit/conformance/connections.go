@@ -279,8 +279,8 @@ func (x *exchange) run(rounds int, meanwhile func()) {
 		meanwhile()
 		over.Store(true)
 		if x.t.f.Within == nil && !testrun.Long() {
-			// A peer that has asked for time and is gone then is given up after 17 s: long runs wait for that, and runs in
-			// virtual time. Here the request is withdrawn.
+			// A peer that has asked for time and is gone then is given up after 17 s: long runs wait for that, and
+			// runs in virtual time. Here the request is withdrawn.
 			late := time.AfterFunc(closingTime, func() { close(x.enough) })
 			defer late.Stop()
 		}

@@ -141,7 +141,8 @@ func testIdleQP(t *T) {
 	runtime.KeepAlive(keep)
 }
 
-// use has pairs of connected queue pairs of two ends carry out one operation of each kind, both ways, each kind at once.
+// use has pairs of connected queue pairs of two ends carry out one operation of each kind, both ways, each kind at
+// once.
 func use(a, b *end, qps []*verbs.QP) {
 	each := func(do func(from, to *end)) {
 		for i := 0; i < len(qps); i += 2 {
