@@ -55,7 +55,8 @@ func (x *tools) pings(f *infiniband.Fabric, from, to string) {
 	defer server.Process.Kill()
 	for {
 		once, done := context.WithTimeout(ctx, toolTime)
-		out, _ := x.command(once, from, "ibping", "-f", "-c", "2", number(findNode(x.t, f, to).Ports[0].LID)).CombinedOutput()
+		client := x.command(once, from, "ibping", "-f", "-c", "2", number(findNode(x.t, f, to).Ports[0].LID))
+		out, _ := client.CombinedOutput()
 		done()
 		if strings.Contains(string(out), "2 packets transmitted, 2 received, 0% packet loss") {
 			return
