@@ -12,6 +12,7 @@ import (
 // TestDoorbellOfOthers has a peer write to the doorbell that it shares with others: a message that another peer has
 // sent over a cold link is found all the same.
 func TestDoorbellOfOthers(t *testing.T) {
+	t.Parallel() // it waits
 	for name, fill := range map[string]byte{"cleared": 0, "filled": 0xff} {
 		t.Run(name, func(t *testing.T) {
 			a, b := newEnds(t)

@@ -23,6 +23,7 @@ const leaving = 16
 // A process ends that has taken the messages of all queue pairs but one. The completions of messages that it took come
 // before the errors of the others, whichever queue pair that is.
 func TestCompletionsBeforeLoss(t *testing.T) {
+	t.Parallel() // it waits
 	for _, without := range []int{0, leaving / 2, leaving - 1} {
 		cmd := exec.Command(must(os.Executable()), "-test.run=^TestRequester$")
 		cmd.Env = append(os.Environ(), requesterVar+"=1")

@@ -359,6 +359,7 @@ func TestRefusedWakes(t *testing.T) {
 
 // TestSleepsEnd has a device sleep with nobody to wake it, until its deadline or the alarm.
 func TestSleepsEnd(t *testing.T) {
+	t.Parallel() // it waits
 	a, _ := newEnds(t)
 	for _, limit := range []time.Duration{0, -time.Second, time.Millisecond, 3 * maxSleep / 2} { // 0: no deadline
 		start, deadline := time.Now(), time.Time{}

@@ -71,6 +71,7 @@ func TestUnreliableNobody(t *testing.T) {
 
 // TestUnreliableAndReliable connects queue pairs of two types: they do not meet.
 func TestUnreliableAndReliable(t *testing.T) {
+	t.Parallel() // it waits
 	s, r := unreliable(t), unreliable(t)
 	r.qp = must(r.pd.CreateQP(verbs.QPInit{Type: verbs.RC, SendCQ: r.cq, RecvCQ: r.cq}))
 	r.ep = must(r.qp.Endpoint(0))
