@@ -7,6 +7,7 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"hash/crc32"
 	"net"
 	"net/netip"
@@ -125,6 +126,7 @@ func TestSCTPGone(t *testing.T) {
 // TestSCTPJunk sends packets that are none, INITs that lead nowhere, and then asks whether
 // the device still works.
 func TestSCTPJunk(t *testing.T) {
+	t.Parallel()
 	b, addr := openSCTP(t)
 	address := pair.EchoAddress(t, b)
 	port := netip.MustParseAddrPort(address).Port()
@@ -173,43 +175,49 @@ func TestSCTPJunk(t *testing.T) {
 // TestSCTPLastWords has a program close its device as soon as its last message has completed: the
 // message arrives, as it does over TCP.
 func TestSCTPLastWords(t *testing.T) {
-	iwarp.PatientSCTP(t)
-	ctx := bounded(t)
-	for range 4 {
-		a, _ := openSCTP(t)
-		b, _ := openSCTP(t)
-		l, err := cm.Listen(ctx, b, ":0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		accepted := make(chan *cm.Conn, 1)
-		go func() {
-			defer close(accepted)
-			if c, err := l.Accept(ctx); err == nil {
-				accepted <- c
-			}
-		}()
-		from, err := cm.Dial(ctx, a, l.Addr().String())
-		if err != nil {
-			t.Fatal(err)
-		}
-		to := <-accepted
-		if to == nil {
-			t.Fatal("not accepted")
-		}
-		if err := from.Send(ctx, []byte("the end")); err != nil {
-			t.Fatal(err)
-		}
-		a.Close()
-		m, err := to.Recv(ctx)
-		if err != nil {
-			t.Fatalf("the last message: %v", err)
-		}
-		if string(m.Bytes()) != "the end" {
-			t.Errorf("the last message is %q", m.Bytes())
-		}
-		to.Close()
-		l.Close()
-		b.Close()
+	iwarp.PatientSCTP(t) // for the process, so only its own parts run beside each other
+	for i := range 4 {
+		t.Run(fmt.Sprint(i), lastWords)
 	}
+}
+
+// lastWords has a device close after one message.
+func lastWords(t *testing.T) {
+	t.Parallel()
+	ctx := bounded(t)
+	a, _ := openSCTP(t)
+	b, _ := openSCTP(t)
+	l, err := cm.Listen(ctx, b, ":0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	accepted := make(chan *cm.Conn, 1)
+	go func() {
+		defer close(accepted)
+		if c, err := l.Accept(ctx); err == nil {
+			accepted <- c
+		}
+	}()
+	from, err := cm.Dial(ctx, a, l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	to := <-accepted
+	if to == nil {
+		t.Fatal("not accepted")
+	}
+	if err := from.Send(ctx, []byte("the end")); err != nil {
+		t.Fatal(err)
+	}
+	a.Close()
+	m, err := to.Recv(ctx)
+	if err != nil {
+		t.Fatalf("the last message: %v", err)
+	}
+	if string(m.Bytes()) != "the end" {
+		t.Errorf("the last message is %q", m.Bytes())
+	}
+	to.Close()
+	l.Close()
+	b.Close()
 }

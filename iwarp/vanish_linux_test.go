@@ -233,6 +233,7 @@ func TestMemoryVanishes(t *testing.T) {
 	}
 	for carrier := range carriers {
 		t.Run(carrier, func(t *testing.T) {
+			t.Parallel()
 			cmd := exec.Command(os.Args[0], "-test.run=^TestMemoryVanishes$", "-test.timeout=10m")
 			cmd.Env = append(os.Environ(), child+"="+carrier)
 			if out, err := cmd.CombinedOutput(); err != nil {
