@@ -28,8 +28,20 @@ func (l *handLink) LocalAddr() netip.AddrPort { return l.local }
 func (l *handLink) PeerAddr() netip.AddrPort  { return l.peer }
 func (l *handLink) Close() error              { return l.qp.Close() }
 
+// A peer in this process may get no processor for seconds on a busy machine: a queue pair that is patient bears that.
+const (
+	patient = 18 // an attempt takes 1.07 s at least, and there are eight
+	hasty   = 14 // 67 ms
+)
+
 // byHand returns two connected Conns of two devices, and does not close them.
 func byHand(t testing.TB, da, db *verbs.Device, oa, ob Options) (a, b *Conn) {
+	t.Helper()
+	return connected(t, da, db, oa, ob, patient)
+}
+
+// connected is byHand with the timeout of a's queue pair.
+func connected(t testing.TB, da, db *verbs.Device, oa, ob Options, timeout uint8) (a, b *Conn) {
 	t.Helper()
 	must := func(err error) {
 		t.Helper()
@@ -54,10 +66,8 @@ func byHand(t testing.TB, da, db *verbs.Device, oa, ob Options) (a, b *Conn) {
 	}
 	ea, enda := mk(da, oa)
 	eb, endb := mk(db, ob)
-	// A peer in this process may get no processor for seconds on a busy machine.
-	patient := &verbs.ConnectOptions{Timeout: 18} // 1.07 s, and as much for each retry
-	must(ea.qp.Connect(enda, endb, patient))
-	must(eb.qp.Connect(endb, enda, patient))
+	must(ea.qp.Connect(enda, endb, &verbs.ConnectOptions{Timeout: timeout}))
+	must(eb.qp.Connect(endb, enda, &verbs.ConnectOptions{Timeout: patient}))
 	must(ea.postReceives())
 	must(eb.postReceives())
 	addr := func(e verbs.Endpoint) netip.AddrPort {
@@ -75,6 +85,15 @@ func testPair(t testing.TB, o Options) (a, b *Conn) {
 	da, _ := open(t)
 	db, _ := open(t)
 	return pairOf(t, da, db, o)
+}
+
+// hastyPair is testPair for a peer that vanishes: a gives it up after two seconds.
+func hastyPair(t testing.TB, o Options) (a, b *Conn) {
+	da, _ := open(t)
+	db, _ := open(t)
+	a, b = connected(t, da, db, o, o, hasty)
+	t.Cleanup(func() { a.Close(); b.Close() })
+	return a, b
 }
 
 // pairOf returns two connected Conns, which are closed with the test.

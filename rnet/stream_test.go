@@ -324,7 +324,7 @@ func TestBrokenElsewhere(t *testing.T) {
 // A peer whose queue pair is gone without a word is noticed.
 func TestPeerVanishes(t *testing.T) {
 	t.Parallel()
-	a, b := testPair(t, Options{Linger: time.Millisecond})
+	a, b := hastyPair(t, Options{Linger: time.Millisecond})
 	deadline(t, a)
 	if err := b.ep.qp.Modify(verbs.QPAttr{State: verbs.StateError}, verbs.MaskState); err != nil {
 		t.Fatal(err)
