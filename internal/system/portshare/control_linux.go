@@ -42,9 +42,10 @@ const (
 
 // handshake is how long a stopped process may take for the exchange at a control socket. The limit for a process that
 // runs is patience: on a busy host it may wait for a processor for seconds.
-const handshake = 3 * time.Second
-
-var patience = 30 * time.Second // tests that wait for it have less
+const (
+	handshake = 3 * time.Second
+	patience  = 30 * time.Second
+)
 
 // controlPrefix begins the names of an address's control sockets. They are in the abstract namespace, so
 // each vanishes with its process. Any user can take any name there. So the last part of a name is
@@ -119,7 +120,7 @@ func dialControl(name string, number uint64, want byte) (c *net.UnixConn, pid in
 const maxDials = 4 * Slots
 
 // ask asks all members of an address for the descriptors, and takes the first answer.
-func ask(name string) (fds []int, err error) {
+func ask(name string, patience time.Duration) (fds []int, err error) {
 	numbers, err := listControls(name)
 	if err != nil {
 		return nil, err
@@ -145,7 +146,7 @@ func ask(name string) (fds []int, err error) {
 		wait.Go(func() {
 			defer c.Close()
 			a := &answers[i]
-			if a.fds, a.err = awaitDescriptors(c, pids[i], &found); a.err == nil && !found.Swap(true) {
+			if a.fds, a.err = awaitDescriptors(c, pids[i], patience, &found); a.err == nil && !found.Swap(true) {
 				for _, other := range conns { // no need to wait for them
 					other.SetReadDeadline(time.Unix(1, 0))
 				}
@@ -158,7 +159,7 @@ func ask(name string) (fds []int, err error) {
 
 // awaitDescriptors takes descriptors from a member. It waits for a member that runs until another member's descriptors
 // are found.
-func awaitDescriptors(c *net.UnixConn, pid int, found *atomic.Bool) (fds []int, err error) {
+func awaitDescriptors(c *net.UnixConn, pid int, patience time.Duration, found *atomic.Bool) (fds []int, err error) {
 	for end := time.Now().Add(patience); ; {
 		fds, err = receiveDescriptors(c, descriptors)
 		if !errors.Is(err, os.ErrDeadlineExceeded) || peercred.Stopped(pid) || time.Now().After(end) {

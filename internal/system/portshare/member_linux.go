@@ -28,6 +28,8 @@ type Config struct {
 	Adopt func(socket int) error
 	// Receive gets a datagram that another member forwarded to this one.
 	Receive func(msg []byte)
+
+	impatient bool // a test: Join gives up members that run as soon as those that are stopped
 }
 
 // Member is a process's membership in an address.
@@ -67,7 +69,11 @@ func Create(c Config) (m *Member, err error) {
 
 // Join makes the process a member of an address that others have bound.
 func Join(c Config) (*Member, error) {
-	fds, err := ask(c.Name)
+	wait := patience
+	if c.impatient {
+		wait = handshake
+	}
+	fds, err := ask(c.Name, wait)
 	if err != nil {
 		return nil, err
 	}

@@ -15,7 +15,14 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/ramjet-rdma/ramjet/internal/testkit/testrun"
 )
+
+func TestMain(m *testing.M) {
+	testrun.Waits()
+	os.Exit(m.Run())
+}
 
 // names counts the addresses that tests have made up.
 var names atomic.Uint32
@@ -348,9 +355,6 @@ func TestSilentDoors(t *testing.T) {
 	}
 }
 
-// Tests wait for it, and a member that runs may get no processor for some seconds of it.
-func init() { patience = 3 * handshake }
-
 // TestLateAnswer joins a member that runs and takes longer to answer than a stopped one may.
 func TestLateAnswer(t *testing.T) {
 	t.Parallel()
@@ -368,7 +372,9 @@ func TestNobodyAnswers(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	s.silence()
-	_, err := Join(s.config(new(*Member)))
+	c := s.config(new(*Member))
+	c.impatient = true
+	_, err := Join(c)
 	if !errors.Is(err, ErrSilent) || !strings.Contains(err.Error(), fmt.Sprintf("process %d,", os.Getpid())) {
 		t.Errorf("joining a process that is stopped: %v", err)
 	}
