@@ -100,6 +100,7 @@ func TestCollect(t *testing.T) {
 
 // A program that connects and is no process with devices is reported as such, delays no other, and is forgotten.
 func TestCollectStrangers(t *testing.T) {
+	t.Parallel() // it waits
 	c := statsocket.NewCollector()
 	defer c.Close()
 	folder, good := collecting(t, c, "pod")

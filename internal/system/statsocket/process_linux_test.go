@@ -205,6 +205,7 @@ func socketOf(t *testing.T, pid int) string {
 
 // Readers that connect and do not read delay others for a while only.
 func TestSlowReaders(t *testing.T) {
+	t.Parallel()                       // it waits
 	pid, _, _ := startChild(t, 20_000) // more than a socket takes
 	for range 2 {
 		fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
