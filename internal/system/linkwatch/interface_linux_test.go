@@ -132,9 +132,11 @@ func TestAwaitNeighbor(t *testing.T) {
 	if err != nil || mac == (MAC{}) || mac == w.Link().MAC {
 		t.Fatalf("%x, %v", mac, err)
 	}
+	w.resolveTime /= 100
 	if _, err := w.AwaitNeighbor(ctx, netip.MustParseAddr("10.78.0.3")); !errors.Is(err, ErrNoNeighbor) {
 		t.Errorf("a host that does not exist: %v", err)
 	}
+	w.resolveTime = resolveTime
 	ended := make(chan error)
 	go func() {
 		_, err := w.AwaitNeighbor(ctx, netip.MustParseAddr("10.78.0.4"))

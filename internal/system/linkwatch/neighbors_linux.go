@@ -21,9 +21,10 @@ import (
 // The kernel resolves an address when it has a datagram for it: an empty one to the discard port (RFC
 // 863), which it does not route.
 type neighbors struct {
-	name  string
-	socks [2]int        // that send the datagrams: IPv4 and IPv6; -1: none
-	gen   atomic.Uint64 // grows with each change
+	name        string
+	resolveTime time.Duration // the constant, or less in a test
+	socks       [2]int        // that send the datagrams: IPv4 and IPv6; -1: none
+	gen         atomic.Uint64 // grows with each change
 
 	nmu   sync.Mutex
 	known map[netip.Addr]*neighbor
@@ -54,7 +55,7 @@ var ErrNoNeighbor = errors.New("no such host on the link")
 
 // init makes the sockets. A system without one of the protocols has no hosts of it.
 func (n *neighbors) init(name string) error {
-	n.name = name
+	n.name, n.resolveTime = name, resolveTime
 	n.socks = [2]int{-1, -1}
 	var errs [2]error
 	for i, family := range []int{unix.AF_INET, unix.AF_INET6} {
@@ -99,7 +100,7 @@ func (n *neighbors) Neighbor(addr netip.Addr) (MAC, bool) {
 // AwaitNeighbor returns the Ethernet address of a host, and waits until the kernel has it, ctx ends, or
 // the kernel would have given up. The error names the host.
 func (n *neighbors) AwaitNeighbor(ctx context.Context, addr netip.Addr) (MAC, error) {
-	limit := time.NewTimer(resolveTime)
+	limit := time.NewTimer(n.resolveTime)
 	defer limit.Stop()
 	for {
 		n.nmu.Lock()
