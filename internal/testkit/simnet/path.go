@@ -29,6 +29,8 @@ type path struct {
 	// Each path, and each sort of fault of it, has random numbers of its own: without one fault the others stay the
 	// same.
 	loss, duplicate, reorder, corrupt, length luck
+
+	ways [2]passage // the result of passages
 }
 
 // luck makes random numbers.
@@ -88,8 +90,8 @@ type passage struct {
 	flip int     // the bit of it that is changed; -1: none
 }
 
-// passages returns the passages of a packet of size bytes that has left; none: it is lost.
-func (p *path) passages(left instant, size int) (all []passage) {
+// passages returns the passages of a packet of size bytes that has left, until it is called again; none: it is lost.
+func (p *path) passages(left instant, size int) []passage {
 	copies := 1
 	if p.duplicate.strikes(p.Duplicate) {
 		copies = 2
@@ -102,12 +104,10 @@ func (p *path) passages(left instant, size int) (all []passage) {
 		if p.corrupt.strikes(p.Corrupt) {
 			g.flip = p.corrupt.IntN(size * 8)
 		}
-		if i < copies {
-			all = append(all, g)
-		}
+		p.ways[i] = g
 	}
 	if p.loss.strikes(p.Loss) {
 		return nil
 	}
-	return all
+	return p.ways[:copies]
 }

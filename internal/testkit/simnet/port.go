@@ -3,6 +3,7 @@
 package simnet
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"net"
@@ -52,6 +53,9 @@ type Port struct {
 	from    ibta.Arrival
 	header  ib.IPHeader // of from
 	taken   []arrival
+
+	flowFrom, flowTo netip.Addr // of the last packet
+	flow             ib.PseudoHeader
 }
 
 // arrival is a packet that has come.
@@ -271,30 +275,33 @@ func (p *Port) send(r *route, a arrival) {
 		}
 	}
 	lost := true
+	logged := n.log != nil && n.log.Packets
 	if r.to.IsMulticast() {
 		for _, member := range n.groups[ib.GIDFromAddr(r.to)] {
-			lost = !n.carry(p.host, member.host, a) && lost
+			lost = !n.carry(p.host, member.host, a, true) && lost
 		}
 	} else if to := n.hostAt(r.to); to != nil {
-		lost = !n.carry(p.host, to, a)
+		lost = !n.carry(p.host, to, a, logged)
 	}
-	if n.log != nil && n.log.Packets {
+	if logged {
 		n.log.packets = append(n.log.packets,
 			packet{at: n.now(), src: src, dst: dst, id: a.id, frame: a.frame, lost: lost})
 	}
 }
 
-// carry takes a packet to a host, or loses it.
-func (n *Net) carry(from, to *Host, a arrival) bool {
+// carry takes a packet to a host, or loses it. keep says that its frame is needed afterwards.
+func (n *Net) carry(from, to *Host, a arrival, keep bool) bool {
 	w := n.path(from, to)
 	left := w.leaves(n.now(), len(a.frame)+udpHeader)
 	if !from.reaches(to) {
 		return false
 	}
 	all := w.passages(left, len(a.frame))
-	for _, g := range all {
+	for i, g := range all {
 		a := a
-		a.frame = slices.Clone(a.frame)
+		if keep || i < len(all)-1 {
+			a.frame = slices.Clone(a.frame)
+		}
 		if g.flip >= 0 {
 			a.frame[g.flip/8] ^= 1 << (g.flip % 8)
 		}
@@ -364,7 +371,10 @@ func (p *Port) Receive(c *ibta.Counters, deliver func(*ib.Packet, *ibta.Arrival)
 
 // receive checks and decodes a packet, as a socket's is, and spoils it then: the device must not keep it.
 func (p *Port) receive(a *arrival, headers bool, c *ibta.Counters, deliver func(*ib.Packet, *ibta.Arrival)) {
-	f := flow(a.src, a.dst)
+	if a.src != p.flowFrom || a.dst != p.flowTo {
+		p.flowFrom, p.flowTo, p.flow = a.src, a.dst, flow(a.src, a.dst)
+	}
+	f := &p.flow
 	_, how := f.Verify(a.frame, a.id)
 	if how == ib.NotVerified && len(a.frame) > 0 && ib.Opcode(a.frame[0]) == ib.RCFlush {
 		_, how = f.VerifyFlushOfRxe(a.frame, a.id)
@@ -389,10 +399,13 @@ func (p *Port) receive(a *arrival, headers bool, c *ibta.Counters, deliver func(
 		w.Taken(time.Duration(p.net.now()), p.host, &p.packet)
 		p.net.mu.Unlock()
 	}
-	for i := range a.frame {
-		a.frame[i] = 0xdb
+	for left := a.frame; len(left) > 0; {
+		left = left[copy(left, spoiled[:]):]
 	}
 }
+
+// spoiled is what a packet's bytes are when it has been delivered.
+var spoiled = [4096]byte(bytes.Repeat([]byte{0xdb}, 4096))
 
 // Wait blocks until a packet has come, with writable also until the port may take some, the
 // deadline passes, or Wake is called.
