@@ -5,6 +5,7 @@ package simnet_test
 import (
 	"context"
 	"runtime"
+	"runtime/debug"
 	"testing"
 	"testing/cryptotest"
 	"testing/synctest"
@@ -38,8 +39,12 @@ type result struct {
 // goodput runs a transfer for a time, from the first packet on.
 func goodput(t *testing.T, tr transfer, d time.Duration) (r result) {
 	t.Helper()
-	procs := runtime.GOMAXPROCS(1) // the collector runs, which steady does not let it: there are many packets
-	defer runtime.GOMAXPROCS(procs)
+	// The collector runs, which steady does not let it: there are many packets. It need not for each few megabytes.
+	procs, percent := runtime.GOMAXPROCS(1), debug.SetGCPercent(400)
+	defer func() {
+		runtime.GOMAXPROCS(procs)
+		debug.SetGCPercent(percent)
+	}()
 	cryptotest.SetGlobalRandom(t, 1)
 	synctest.Test(t, func(t *testing.T) { r = tr.run(t, d) })
 	return r
