@@ -103,6 +103,7 @@ func TestProcesses(t *testing.T) {
 // TestBrokenMutex holds a mutex while it sleeps.
 func TestBrokenMutex(t *testing.T) {
 	onlyBroken(t)
+	rdmatest.LookOften()
 	rdmatest.Run(t, 1, func(w *rdmatest.World) {
 		var mu sync.Mutex
 		w.Host("a").Go(func(context.Context) error {
