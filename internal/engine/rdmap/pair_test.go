@@ -62,16 +62,29 @@ func newHost(t testing.TB, seed int64, size int) *host {
 // pair makes two ends whose streams have begun.
 func pair(t testing.TB, size int, p Params) (a, b *host) {
 	a, b = newHost(t, 1, size), newHost(t, 2, size)
+	p.SendRTR = RTRWrite
+	a.begin(p)
+	p.SendRTR = 0
+	b.respond(p)
+	return a, b
+}
+
+// respond begins the stream of an end that awaits the other's first message.
+func (h *host) respond(p Params) {
+	h.t.Helper()
+	p.AwaitRTR = true
+	h.begin(p)
+}
+
+func (h *host) begin(p Params) {
+	h.t.Helper()
 	if p.ULPDU == 0 {
 		p.ULPDU = MaxULPDU
 	}
 	p.IRD, p.ORD = 8, 8
-	pa, pb := p, p
-	pa.SendRTR, pb.AwaitRTR = RTRWrite, true
-	if !a.qp.Begin(pa) || !b.qp.Begin(pb) {
-		t.Fatal("a stream cannot begin")
+	if !h.qp.Begin(p) {
+		h.t.Fatal("a stream cannot begin")
 	}
-	return a, b
 }
 
 func (h *host) sge(off, n int) verbs.SGE {
@@ -392,7 +405,8 @@ func TestCuts(t *testing.T) {
 			if cut > 300 && cut < len(s)-200 {
 				cut += 12
 			}
-			_, c := pair(t, 1<<16, p)
+			c := newHost(t, 2, 1<<16)
+			c.respond(p)
 			c.postForStream()
 			for _, part := range [][]byte{s[:cut], s[cut:]} {
 				for len(part) > 0 {
