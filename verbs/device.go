@@ -17,9 +17,10 @@ type Device struct {
 	object
 	drv       deviceDriver
 	events    *eventQueue
-	done      chan struct{} // closed with the device
-	closeDone chan struct{} // closed once Close has finished
-	onClose   []func()      // called before Close
+	done      chan struct{}   // closed with the device
+	closeDone chan struct{}   // closed once Close has finished
+	onClose   []func()        // called before Close
+	unclosed  runtime.Cleanup // closes the driver of a device that is garbage
 	locals    deviceLocals
 	calls     callLog // nil: calls are not logged
 	checks    checker // nil: work requests are not checked; otherwise calls is set, too
@@ -33,7 +34,7 @@ func newDevice(drv deviceDriver) *Device {
 		events.put(queuedEvent{typ: t, port: port})
 		events.notifyWatchers(t, port)
 	})
-	runtime.AddCleanup(d, func(drv deviceDriver) { drv.Close() }, drv)
+	d.unclosed = runtime.AddCleanup(d, func(drv deviceDriver) { drv.Close() }, drv)
 	return d
 }
 
@@ -155,6 +156,7 @@ func (d *Device) close() error {
 	}
 	d.events.close()
 	close(d.done)
+	d.unclosed.Stop()    // it keeps the driver, and all that the driver knows
 	return d.drv.Close() // waits, so without the lock: other goroutines release the device's objects
 }
 
