@@ -182,6 +182,7 @@ func TestForgedRequests(t *testing.T) {
 
 // Requests that are withdrawn before a program looks at them take no memory until it does.
 func TestWithdrawnRequests(t *testing.T) {
+	t.Parallel()
 	l := listen(t, open(t))
 	s := newStranger(t, l.Addr().Addr(), ib.UDPPort)
 	rej := mad.REJ{Message: mad.MessageOther, Reason: mad.RejTimeout, ARILen: 8}

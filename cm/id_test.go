@@ -90,6 +90,7 @@ func holds(t *testing.T, what string, got []byte, want string, n int) {
 
 // A connection in all its stations, with queue pairs that the manager looks after.
 func TestEvents(t *testing.T) {
+	t.Parallel()
 	client, server := sides(t, cm.TCP)
 	client.addQP(client.id)
 	p := cm.DefaultConnParam

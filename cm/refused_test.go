@@ -20,6 +20,7 @@ func TestNobodyThere(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("Windows has another error for it")
 	}
+	t.Parallel()
 	a := open(t)
 	to := netip.AddrPortFrom(loopback.Next(), 7471).String()
 	var wg sync.WaitGroup
