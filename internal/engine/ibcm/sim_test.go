@@ -6,15 +6,17 @@ import (
 	"fmt"
 	"testing"
 	"time"
+
+	"github.com/ramjet-rdma/ramjet/internal/testkit/testrun"
 )
 
 // TestWorld: over any network every connection ends, on both sides, by events
 // that the model allows. Polite programs over a network that is bad but not
 // hopeless get every connection established on both sides.
 func TestWorld(t *testing.T) {
-	seeds := uint64(12)
-	if testing.Short() {
-		seeds = 3
+	seeds := uint64(4)
+	if testrun.Long() {
+		seeds = 40
 	}
 	for _, c := range []struct {
 		loss, repeat, mutate float64

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/ramjet-rdma/ramjet/internal/base/memory"
+	"github.com/ramjet-rdma/ramjet/internal/testkit/testrun"
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
 
@@ -17,10 +18,9 @@ import (
 // a READ that has completed.
 
 const (
-	shakenRounds = 1000
-	slotBytes    = stride + 1000 // a payload is copied in several passes
-	slotCount    = 4
-	guardBytes   = 8 << 10
+	slotBytes  = stride + 1000 // a payload is copied in several passes
+	slotCount  = 4
+	guardBytes = 8 << 10
 )
 
 // shakenPattern is the content of the sources.
@@ -326,17 +326,21 @@ func shakenRound(t testing.TB, mem *[2]shakenMemory, seed uint64, typ verbs.QPTy
 	return a.lane.Counters.RecvBytes + b.lane.Counters.RecvBytes
 }
 
-// TestShaken is some seconds of FuzzShaken.
+// TestShaken is a second of FuzzShaken, and some seconds in long runs.
 func TestShaken(t *testing.T) {
+	rounds := uint64(250)
+	if testrun.Long() {
+		rounds = 2500
+	}
 	mem, moved := newShakenMemory(), uint64(0)
-	for seed := range uint64(shakenRounds) {
+	for seed := range rounds {
 		typ := verbs.RC
 		if seed%5 == 4 {
 			typ = verbs.UC
 		}
 		moved += shakenRound(t, &mem, seed, typ, int(seed%12))
 	}
-	if least := uint64(shakenRounds * stride); moved < least {
+	if least := rounds * stride; moved < least {
 		t.Errorf("%d bytes were moved, and %d are wanted: the queue pairs did hardly anything", moved, least)
 	}
 }
