@@ -48,8 +48,8 @@ func TestSameSeedSameTrace(t *testing.T) {
 		t.Skip("the race detector has goroutines go on in random order")
 	}
 	preempted := testrun.Preemptions(t)
-	// once plays a seed. disturbed is that Go took the processor from a goroutine in its midst, as it does where a machine
-	// has too much to do: then another one may go first.
+	// once plays a seed. disturbed is that Go took the processor from a goroutine in its midst, as it does where a
+	// machine has too much to do: then another one may go first.
 	once := func(seed uint64) (got trace, disturbed bool) {
 		log := &simnet.Log{Packets: true}
 		preempted()
