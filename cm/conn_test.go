@@ -160,7 +160,19 @@ func TestEachMessageWakesOne(t *testing.T) {
 // Close while messages arrive and are fetched: Recv ends with io.EOF.
 func TestCloseWhileReceiving(t *testing.T) {
 	t.Parallel()
-	for range 20 {
+	closeWhileReceiving(t, 20)
+}
+
+// With one processor, goroutines that wait for messages in a loop are asleep again before the next message comes. Each
+// message would be for them, and none for the one that polls.
+func TestReceiversTakeTurns(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	closeWhileReceiving(t, 3)
+}
+
+func closeWhileReceiving(t *testing.T, times int) {
+	t.Helper()
+	for range times {
 		client, server := pair(t, cm.WithDepth(4, 4))
 		ctx := within(t)
 		var wg sync.WaitGroup

@@ -156,6 +156,7 @@ func (q *queues) until(ctx context.Context, ch <-chan struct{}) error {
 // poll takes completions until ch has an element, which it takes too.
 func (q *queues) poll(ctx context.Context, ch <-chan struct{}) (bool, error) {
 	var wcs [16]verbs.WC
+	turn := turn{ch: ch}
 	for {
 		select {
 		case <-ch:
@@ -172,9 +173,29 @@ func (q *queues) poll(ctx context.Context, ch <-chan struct{}) (bool, error) {
 			return false, q.broken(err)
 		}
 		for i := range wcs[:n] {
-			q.completed(&wcs[i])
+			q.completed(&wcs[i], &turn)
+		}
+		if turn.has {
+			return true, nil
 		}
 	}
+}
+
+// turn is what the goroutine that polls waits for: it takes the first element of ch that comes. Others that wait for
+// ch would get all elements, as a channel hands them to goroutines that are asleep at it, and would be asleep again
+// before the next one comes.
+type turn struct {
+	ch  <-chan struct{}
+	has bool
+}
+
+// give puts an element into ch, or keeps it.
+func (t *turn) give(ch chan struct{}) {
+	if ch == t.ch && !t.has {
+		t.has = true
+		return
+	}
+	ch <- struct{}{}
 }
 
 // sleep waits for completions. It may return none: then ch must be checked again.
@@ -219,12 +240,12 @@ func (q *queues) broken(err error) error {
 }
 
 // completed hands a completion to its owner.
-func (q *queues) completed(wc *verbs.WC) {
+func (q *queues) completed(wc *verbs.WC, t *turn) {
 	if wc.Status != verbs.StatusSuccess && wc.Status != verbs.StatusWRFlushError {
 		q.fail(wc.Err())
 	}
 	if wc.ID&recvID != 0 {
-		q.received(wc)
+		q.received(wc, t)
 		return
 	}
 	q.mu.Lock()
@@ -234,7 +255,7 @@ func (q *queues) completed(wc *verbs.WC) {
 	if o == nil {
 		return // closed meanwhile
 	}
-	q.slots <- struct{}{}
+	t.give(q.slots)
 	if o.buf != nil {
 		o.fetch()
 		o.buf.Release()
@@ -245,7 +266,7 @@ func (q *queues) completed(wc *verbs.WC) {
 
 // received queues a message for Recv. Only the goroutine that polls calls it, so a waiter is woken
 // by a completion that it has polled itself, or is not polling.
-func (q *queues) received(wc *verbs.WC) {
+func (q *queues) received(wc *verbs.WC, t *turn) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.closed {
@@ -261,7 +282,7 @@ func (q *queues) received(wc *verbs.WC) {
 			b.n = 0 // the peer wrote the bytes where they are
 		}
 		q.arrived = append(q.arrived, b)
-		q.inbox <- struct{}{} // has room for as many as are posted
+		t.give(q.inbox) // it has room for as many as are posted
 		return
 	case !q.drained:
 		q.drained = true
