@@ -50,6 +50,7 @@ func (e *entry) unregister() {
 	defer entriesLock.Unlock()
 	if i := slices.Index(entries, e); i >= 0 {
 		entries = slices.Delete(entries, i, i+1)
+		e.conns = nil // it knows the device, and the cleanup keeps e until that is garbage
 		e.changed(len(entries))
 	}
 }
