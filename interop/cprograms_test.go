@@ -230,23 +230,21 @@ func (c cPair) toGuest(t *testing.T) {
 		}
 		g.call("netem", a, nil)
 	}
-	client, server := c.clientOnRamjet(t, g)
-	// Where the guest gets no processor, its server may not listen again before the client's second connection comes.
-	for end := time.Now().Add(programTimeout); time.Now().Before(end); {
-		var why string
-		switch {
-		case c.late && refused.MatchString(client.Output):
-			why = "the server did not listen"
-		case noClock(client):
-			why = "perftest could not measure the clock"
+	var server *job
+	client := again(t, func() (client jobResult) {
+		if server != nil {
+			server.wait(time.Millisecond) // and kills it
 		}
-		if why == "" {
-			break
-		}
-		t.Logf("again, as %s:\n%s", why, client.Output)
-		server.wait(time.Millisecond) // and kills it
 		client, server = c.clientOnRamjet(t, g)
-	}
+		return client
+	}, func(client jobResult) string {
+		if c.late && refused.MatchString(client.Output) {
+			// Where the guest gets no processor, its server may not listen again before the client's second connection
+			// comes.
+			return "the server did not listen"
+		}
+		return ""
+	})
 	c.wantSaid(t, "client on Ramjet", client, c.clientSays)
 	limit := programTimeout
 	if t.Failed() {
@@ -273,32 +271,41 @@ func (c cPair) clientOnRamjet(t *testing.T, g *guest) (client jobResult, server 
 // fromGuest has the server on this host.
 func (c cPair) fromGuest(t *testing.T) {
 	g := dialGuest(t, c.ipv6)
-	client, server := c.clientOnGuest(t, g)
-	// siw takes a responder's first message for the end of its reply, and fails the connection, if it comes before
-	// siw's worker has looked at the reply. Ramjet waits half a second (RFC 5044 section 7.1.3 has it wait for the
-	// peer), which is not enough for so many connections where the guest gets no processor.
-	for end := time.Now().Add(programTimeout); time.Now().Before(end); {
-		var why string
-		switch {
-		case c.iwarp() && c.serverFirst && strings.Contains(client.Output, "RDMA_CM_EVENT_CONNECT_ERROR"):
-			why = "siw was too slow for a server that sends first"
-		case noClock(client):
+	var server jobResult
+	client := again(t, func() (client jobResult) {
+		client, server = c.clientOnGuest(t, g)
+		return client
+	}, func(client jobResult) string {
+		if c.iwarp() && c.serverFirst && strings.Contains(client.Output, "RDMA_CM_EVENT_CONNECT_ERROR") {
+			// siw takes a responder's first message for the end of its reply, and fails the connection, if it comes
+			// before siw's worker has looked at the reply. Ramjet waits half a second (RFC 5044 section 7.1.3 has it
+			// wait for the peer), which is not enough for so many connections where the guest gets no processor.
+			return "siw was too slow for a server that sends first"
+		}
+		return ""
+	})
+	c.wantSaid(t, "client on "+c.peer, client, c.clientSays)
+	c.wantSaid(t, "server on Ramjet", server, c.serverSays)
+}
+
+// again runs a client, and once more while its result says nothing of Ramjet: excuse has the reason, or "".
+//
+// perftest compares the clock of the processor with that of the system first. Where it got no processor meanwhile it
+// says so, and has no times: they are infinite.
+func again(t *testing.T, run func() jobResult, excuse func(client jobResult) string) jobResult {
+	t.Helper()
+	client := run()
+	for end := time.Now().Add(programTimeout); time.Now().Before(end); client = run() {
+		why := excuse(client)
+		if client.Exit == 0 && strings.Contains(client.Output, "Correlation coefficient") {
 			why = "perftest could not measure the clock"
 		}
 		if why == "" {
 			break
 		}
 		t.Logf("again, as %s:\n%s", why, client.Output)
-		client, server = c.clientOnGuest(t, g)
 	}
-	c.wantSaid(t, "client on "+c.peer, client, c.clientSays)
-	c.wantSaid(t, "server on Ramjet", server, c.serverSays)
-}
-
-// noClock reports that a client of perftest has no times: they are infinite. It compares the clock of the processor with
-// that of the system first, and says so where it got no processor meanwhile.
-func noClock(client jobResult) bool {
-	return client.Exit == 0 && strings.Contains(client.Output, "Correlation coefficient")
+	return client
 }
 
 // clientOnGuest runs both and returns how they ended. Nothing on this host tells that a program listens with the
