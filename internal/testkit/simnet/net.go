@@ -3,6 +3,7 @@
 package simnet
 
 import (
+	"container/heap"
 	"fmt"
 	"math/rand/v2"
 	"net/netip"
@@ -127,56 +128,23 @@ type event struct {
 	do func()
 }
 
-// events are a heap, the first of all in front. Package container/heap would allocate for each of them.
 type events []event
 
-func (e *events) push(v event) {
-	*e = append(*e, v)
-	h := *e
-	i := len(h) - 1
-	for i > 0 {
-		up := (i - 1) / 2
-		if h[up].at <= v.at {
-			break
-		}
-		h[i] = h[up]
-		i = up
-	}
-	h[i] = v
-}
-
-func (e *events) pop() event {
-	h := *e
-	first, v := h[0], h[len(h)-1]
-	h[len(h)-1] = event{}
-	h = h[:len(h)-1]
-	*e = h
-	if len(h) == 0 {
-		return first
-	}
-	i := 0
-	for {
-		down := 2*i + 1
-		if down >= len(h) {
-			break
-		}
-		if down+1 < len(h) && h[down+1].at < h[down].at {
-			down++
-		}
-		if v.at <= h[down].at {
-			break
-		}
-		h[i] = h[down]
-		i = down
-	}
-	h[i] = v
-	return first
+func (e events) Len() int           { return len(e) }
+func (e events) Less(i, j int) bool { return e[i].at < e[j].at }
+func (e events) Swap(i, j int)      { e[i], e[j] = e[j], e[i] }
+func (e *events) Push(x any)        { *e = append(*e, x.(event)) }
+func (e *events) Pop() any {
+	last := (*e)[len(*e)-1]
+	(*e)[len(*e)-1] = event{}
+	*e = (*e)[:len(*e)-1]
+	return last
 }
 
 // at has f called at t, or right after it; the lock is held.
 func (n *Net) at(t instant, f func()) {
 	t = n.take(t)
-	n.events.push(event{t, f})
+	heap.Push(&n.events, event{t, f})
 	if n.events[0].at == t {
 		poke(n.wake)
 	}
@@ -198,7 +166,7 @@ func (n *Net) run() {
 		if len(n.events) > 0 {
 			left := n.events[0].at - n.now()
 			if left <= 0 {
-				e := n.events.pop()
+				e := heap.Pop(&n.events).(event)
 				delete(n.taken, e.at)
 				e.do()
 				n.mu.Unlock()
