@@ -39,7 +39,7 @@ func TestPayloadThatChanges(t *testing.T) {
 				}
 			}
 		})
-		for i := range 100 {
+		for i := range 300 {
 			wr := verbs.SendWR{ID: uint64(i), Op: op, Flags: verbs.Signaled, SGL: []verbs.SGE{ends[0].MR.SGE(0, size)},
 				Remote: ends[1].MR.Remote()}
 			if err := ends[0].QP.PostSend(&wr); err != nil {
