@@ -26,10 +26,7 @@ func TestDroppedDevice(t *testing.T) {
 	} {
 		t.Run(kind, func(t *testing.T) {
 			dropped := func() weak.Pointer[verbs.Device] {
-				var dev *verbs.Device
-				for dev == nil { // others may have the address
-					dev, _ = open(loopback.Next().String())
-				}
+				dev := openFree(t, open)
 				l, err := cm.Listen(t.Context(), dev, ":0")
 				ok(t, err)
 				in := accept(t, l)
@@ -42,10 +39,30 @@ func TestDroppedDevice(t *testing.T) {
 				ok(t, l.Close())
 				return weak.Make(dev)
 			}()
-			eventually(t, func() bool {
-				runtime.GC()
-				return dropped.Value() == nil
-			}, "the device is freed")
+			freed(t, dropped)
 		})
 	}
+}
+
+// openFree opens a device that the test does not keep.
+func openFree(t *testing.T, open func(addr string) (*verbs.Device, error)) *verbs.Device {
+	t.Helper()
+	var err error
+	for range 100 { // others may have the address
+		var dev *verbs.Device
+		if dev, err = open(loopback.Next().String()); err == nil {
+			return dev
+		}
+	}
+	t.Fatal(err)
+	return nil
+}
+
+// freed waits until a device is garbage.
+func freed(t *testing.T, dev weak.Pointer[verbs.Device]) {
+	t.Helper()
+	eventually(t, func() bool {
+		runtime.GC()
+		return dev.Value() == nil
+	}, "the device is freed")
 }
