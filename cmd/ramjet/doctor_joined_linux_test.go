@@ -43,7 +43,7 @@ func TestDoctorJoined(t *testing.T) {
 			t.Parallel()
 			ctx, cancel := context.WithTimeout(t.Context(), patience)
 			defer cancel()
-			c, end := command(ctx, "doctor")
+			c, end := command(ctx, t, "doctor")
 			c.Env = append(c.Environ(), "RAMJET_LIBS="+t.TempDir(), "RAMJET_DEVICES=ib0=infiniband:"+name+"?join="+at)
 			r := end(t, c.Run())
 			if text := strings.Join(strings.Fields(r.stdout), " "); !strings.Contains(text, at) ||

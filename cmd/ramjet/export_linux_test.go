@@ -44,7 +44,7 @@ func TestExport(t *testing.T) {
 // exporter starts a server, and returns its URL, and a function that ends it as systemd does.
 func exporter(t *testing.T) (url string, stop func()) {
 	t.Helper()
-	made, _ := command(t.Context(), "export", "--listen", "127.0.0.1")
+	made, _ := command(t.Context(), t, "export", "--listen", "127.0.0.1")
 	c := exec.CommandContext(t.Context(), made.Path, made.Args[1:]...)
 	c.Env = made.Env
 	out, err := c.StdoutPipe()

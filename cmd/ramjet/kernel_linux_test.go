@@ -75,7 +75,7 @@ func TestKernelOwn(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), patience)
 			defer cancel()
 			as(a)
-			server, ended := command(ctx, args...)
+			server, ended := command(ctx, t, args...)
 			if err := server.Start(); err != nil {
 				t.Fatal(err)
 			}

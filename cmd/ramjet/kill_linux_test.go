@@ -21,7 +21,7 @@ func startDemo(t *testing.T) (cmd *exec.Cmd, child int, wait func() result) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	t.Cleanup(cancel)
-	cmd, end := command(ctx, "demo")
+	cmd, end := command(ctx, t, "demo")
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}

@@ -66,16 +66,17 @@ type result struct {
 // patience bounds a run of the command, which slow machines take long for.
 const patience = 3 * time.Minute
 
-// command prepares a run of the command. A command that dials has as much time as it needs, unless
-// args say otherwise.
-func command(ctx context.Context, args ...string) (cmd *exec.Cmd, end func(t *testing.T, err error) result) {
+// command prepares a run of the command, with the variables that the test has set. A command that dials has as much
+// time as it needs, unless args say otherwise.
+func command(ctx context.Context, t *testing.T, args ...string) (cmd *exec.Cmd,
+	end func(t *testing.T, err error) result) {
 	dials := slices.IndexFunc(args, func(a string) bool { return a == "ping" || a == "cp" || a == "ls" || a == "pipe" })
 	if dials >= 0 && !slices.Contains(args, "--timeout") {
 		args = slices.Insert(slices.Clone(args), dials+1, "--timeout", patience.String())
 	}
 	var stdout, stderr bytes.Buffer
 	cmd = exec.CommandContext(ctx, program, args...)
-	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	cmd.Env, cmd.Stdout, cmd.Stderr = environment(t), &stdout, &stderr
 	cmd.WaitDelay = time.Minute
 	return cmd, func(t *testing.T, err error) (r result) {
 		t.Helper()
@@ -117,8 +118,7 @@ func ramjetCmd(t *testing.T, args ...string) result {
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	for {
-		cmd, end := command(ctx, args...)
-		cmd.Env = environment(t)
+		cmd, end := command(ctx, t, args...)
 		r := end(t, cmd.Run())
 		// Commands that ask a process give up after seconds, in which a busy machine may not let it answer.
 		busy := strings.Contains(r.stderr, "it is stopped, or busy") ||
@@ -308,7 +308,7 @@ func TestOutputLost(t *testing.T) {
 	}
 	defer full.Close()
 	for _, args := range []string{"--help", "completion bash", "devices -v " + testDevice(t)} {
-		cmd, end := command(t.Context(), strings.Fields(args)...)
+		cmd, end := command(t.Context(), t, strings.Fields(args)...)
 		cmd.Stdout = full
 		end(t, cmd.Run()).wantError(t, cli.ExitFailed, "no space left on device")
 	}

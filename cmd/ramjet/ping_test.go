@@ -29,8 +29,7 @@ type running struct {
 func startNow(t *testing.T, args ...string) *running {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	cmd, end := command(ctx, args...)
-	cmd.Env = environment(t)
+	cmd, end := command(ctx, t, args...)
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -52,8 +51,7 @@ func newRunning(t *testing.T, cmd *exec.Cmd, wait func() result) *running {
 func startReady(t *testing.T, text string, args ...string) *running {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	cmd, end := command(ctx, args...)
-	cmd.Env = environment(t)
+	cmd, end := command(ctx, t, args...)
 	all := cmd.Stdout.(*bytes.Buffer)
 	cmd.Stdout = nil
 	out, err := cmd.StdoutPipe()

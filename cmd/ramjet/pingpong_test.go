@@ -37,7 +37,7 @@ func TestPingpong(t *testing.T) {
 			args := append([]string{"pingpong"}, strings.Fields(c.args)...)
 			args = append(args, "-c", "-n", fmt.Sprint(iters), "-p", freePort(t))
 			pcap := filepath.Join(t.TempDir(), "server.pcapng")
-			server, serverResult := command(ctx, append(args, "-d", testDevice(t), "--pcap", pcap)...)
+			server, serverResult := command(ctx, t, append(args, "-d", testDevice(t), "--pcap", pcap)...)
 			if err := server.Start(); err != nil {
 				t.Fatal(err)
 			}

@@ -32,8 +32,7 @@ func startPipe(t *testing.T, args ...string) (*running, io.WriteCloser) {
 func startPipeTo(t *testing.T, out *os.File, args ...string) (*running, io.WriteCloser) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	cmd, end := command(ctx, append([]string{"pipe"}, args...)...)
-	cmd.Env = environment(t)
+	cmd, end := command(ctx, t, append([]string{"pipe"}, args...)...)
 	in, err := cmd.StdinPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -134,7 +133,7 @@ func TestPipeHalfClose(t *testing.T) {
 	}()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	cmd, end := command(ctx, "pipe", "-d", testDevice(t), host(at), "7000")
+	cmd, end := command(ctx, t, "pipe", "-d", testDevice(t), host(at), "7000")
 	cmd.Stdin = strings.NewReader("question")
 	r := end(t, cmd.Run())
 	r.wantSuccess(t)

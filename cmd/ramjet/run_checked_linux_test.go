@@ -66,7 +66,8 @@ func TestRunChecked(t *testing.T) {
 		{"killed", "1", -1, 0},
 	} {
 		t.Run(c.what+" "+c.options, func(t *testing.T) {
-			cmd, end := command(t.Context(), "run", "--check="+c.options, "--", self, "-test.run=^TestCheckedProgram$")
+			cmd, end := command(t.Context(), t, "run", "--check="+c.options, "--", self,
+				"-test.run=^TestCheckedProgram$")
 			cmd.Env = append(os.Environ(), checkedEnv+"="+c.what)
 			if c.what == "killed" { // the program has its signal from the one that has started it
 				cmd.Path, cmd.Args = "/bin/sh",

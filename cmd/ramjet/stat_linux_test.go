@@ -22,7 +22,7 @@ import (
 func serving(t *testing.T) (device, pid string) {
 	t.Helper()
 	device = "roce:" + loopback.Next().String()
-	serve, end := command(t.Context(), "serve", "-d", device, t.TempDir())
+	serve, end := command(t.Context(), t, "serve", "-d", device, t.TempDir())
 	if err := serve.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -94,7 +94,7 @@ func TestStatWatch(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	watch, end := command(ctx, "stat", "link", "--watch=1ms")
+	watch, end := command(ctx, t, "stat", "link", "--watch=1ms")
 	out := &lines{want: 3, done: make(chan struct{})}
 	watch.Stdout = out
 	if err := watch.Start(); err != nil {

@@ -95,7 +95,8 @@ func (term *terminal) waitFor(t *testing.T, from int, what string, holds func(te
 func TestTopTerminal(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())
-	load, end := command(ctx, "perf", "send", "bw", "--loopback", "--run_infinitely", "--duration", "1s", "-s", "4096")
+	load, end := command(ctx, t, "perf", "send", "bw", "--loopback", "--run_infinitely", "--duration", "1s", "-s",
+		"4096")
 	if err := load.Start(); err != nil {
 		t.Fatal(err)
 	}
