@@ -117,29 +117,40 @@ type pkg struct {
 // packages returns all packages of the module and all that they depend on, by path.
 func packages(t *testing.T) map[string]*pkg {
 	t.Helper()
+	const fields = "-json=ImportPath,Standard,Module,Imports,Deps,CgoFiles"
 	all := make(map[string]*pkg)
 	for _, c := range []struct{ os, cgo, tags string }{{"linux", "0", ""}, {"linux", "1", "cabi"}, {"darwin", "0", ""},
 		{"windows", "0", ""}} {
-		list := exec.Command("go", "list", "-deps", "-json=ImportPath,Standard,Module,Imports,Deps,CgoFiles", "-tags",
-			c.tags, "./...")
-		list.Env = append(os.Environ(), "GOOS="+c.os, "CGO_ENABLED="+c.cgo) // listing needs no C compiler
-		out, err := list.Output()
-		if err != nil {
-			t.Fatalf("%v: %v", list, err)
-		}
-		for dec := json.NewDecoder(bytes.NewReader(out)); dec.More(); {
-			var p pkg
-			if err := dec.Decode(&p); err != nil {
-				t.Fatal(err)
-			}
+		environment := []string{"GOOS=" + c.os, "CGO_ENABLED=" + c.cgo} // listing needs no C compiler
+		for _, p := range goList[pkg](t, environment, fields, "-tags", c.tags) {
 			had := all[p.ImportPath]
 			if had == nil {
-				all[p.ImportPath] = &p
+				all[p.ImportPath] = p
 				continue
 			}
 			had.Imports, had.Deps = append(had.Imports, p.Imports...), append(had.Deps, p.Deps...)
 			had.CgoFiles = append(had.CgoFiles, p.CgoFiles...)
 		}
+	}
+	return all
+}
+
+// goList returns what go list says of the module's packages and of all that they import, each one after its imports.
+func goList[P any](t *testing.T, environment []string, flags ...string) (all []*P) {
+	t.Helper()
+	list := exec.Command("go", append(append([]string{"list", "-deps"}, flags...), "./...")...)
+	list.Env = append(os.Environ(), environment...)
+	list.Stderr = new(bytes.Buffer)
+	out, err := list.Output()
+	if err != nil {
+		t.Fatalf("%v: %v\n%s", list, err, list.Stderr)
+	}
+	for dec := json.NewDecoder(bytes.NewReader(out)); dec.More(); {
+		p := new(P)
+		if err := dec.Decode(p); err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, p)
 	}
 	return all
 }

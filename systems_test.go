@@ -3,15 +3,11 @@
 package ramjet_test
 
 import (
-	"bytes"
-	"encoding/json"
 	"go/ast"
 	"go/parser"
 	"go/token"
 	"go/types"
-	"io"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -66,21 +62,10 @@ func (p *listedPackage) own() bool { return p.Module != nil && p.Module.Main }
 
 // listed returns the module's packages, with their tests and all that they import, each one after its imports.
 func listed(t *testing.T, environment ...string) []*listedPackage {
-	cmd := exec.Command("go", "list", "-deps", "-test", "-json=ImportPath,Dir,GoFiles,ImportMap,Module,Error", "./...")
-	cmd.Env = append(os.Environ(), environment...)
-	cmd.Stderr = new(bytes.Buffer)
-	out, err := cmd.Output()
-	if err != nil {
-		t.Fatalf("go list: %v\n%s", err, cmd.Stderr)
-	}
+	t.Helper()
+	const fields = "-json=ImportPath,Dir,GoFiles,ImportMap,Module,Error"
 	var packages []*listedPackage
-	for d := json.NewDecoder(bytes.NewReader(out)); ; {
-		p := new(listedPackage)
-		if err := d.Decode(p); err == io.EOF {
-			return packages
-		} else if err != nil {
-			t.Fatal(err)
-		}
+	for _, p := range goList[listedPackage](t, environment, "-test", fields) {
 		if p.Error != nil {
 			t.Errorf("%s: %s", p.ImportPath, p.Error.Err)
 		}
@@ -89,6 +74,7 @@ func listed(t *testing.T, environment ...string) []*listedPackage {
 			packages = append(packages, p)
 		}
 	}
+	return packages
 }
 
 // checker checks the types of packages, each one after its imports.
