@@ -103,14 +103,13 @@ func testRead(t *T) {
 	}
 }
 
-// testMTUs goes over the edges of segmentation at every path MTU.
+// testMTUs goes over the edges of segmentation at every path MTU. Each has regions of its own: a READ whose responses
+// were reordered is repeated, and may be carried out again when the next queue pair, perhaps of another lane, is at
+// work.
 func testMTUs(t *T) {
 	da, db := t.devices()
-	a, b := t.newEnd(da, setup{}), t.newEnd(db, setup{})
 	for mtu := verbs.MTU256; mtu <= value(da.Port(1))(t).ActiveMTU; mtu++ {
-		a.addQP(verbs.QPInit{})
-		b.addQP(verbs.QPInit{})
-		t.join(a, b, verbs.ConnectOptions{MTU: mtu})
+		a, b := t.pairOf(da, db, setup{connect: verbs.ConnectOptions{MTU: mtu}})
 		for i, n := range []int{mtu.Bytes() - 1, mtu.Bytes(), mtu.Bytes() + 1, 5*mtu.Bytes() + 1} {
 			a.fill(0, n, i)
 			b.recv(0, 0, n)
