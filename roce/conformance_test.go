@@ -5,6 +5,7 @@ package roce_test
 import (
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net/netip"
 	"os"
 	"sync/atomic"
@@ -33,12 +34,16 @@ func open(t testing.TB, opt *roce.Options) (*verbs.Device, netip.Addr) {
 // addresses6 counts the IPv6 addresses that were added to the namespace.
 var addresses6 atomic.Uint32
 
-// groups counts the multicast groups that tests have taken.
-var groups atomic.Uint32
+// groups counts the multicast groups that tests have taken, from firstGroup on: tests of other processes of the
+// machine, which would hear each other, most likely have other groups.
+var (
+	groups     atomic.Uint32
+	firstGroup = rand.Uint32()
+)
 
 func group4() verbs.GID {
-	n := groups.Add(1)
-	return ib.GIDFromAddr(netip.AddrFrom4([4]byte{239, 255, byte(n >> 8), byte(n)}))
+	n := firstGroup + groups.Add(1)
+	return ib.GIDFromAddr(netip.AddrFrom4([4]byte{239, byte(n >> 16), byte(n >> 8), byte(n)}))
 }
 
 func group6() verbs.GID {
