@@ -4,10 +4,12 @@ package loopback
 
 import (
 	"errors"
+	"flag"
 	"fmt"
 	"os"
 	"os/exec"
 	"regexp"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -35,13 +37,9 @@ func InNamespace(t *testing.T, mtu int) bool {
 	if err != nil {
 		t.Fatal(err)
 	}
-	args := []string{"-test.run=^" + regexp.QuoteMeta(t.Name()) + "$"}
-	for _, a := range os.Args[1:] {
-		if a == "-test.v=true" || strings.HasPrefix(a, "-test.short") || strings.HasPrefix(a, "-test.timeout") {
-			args = append(args, a)
-		}
-	}
-	cmd := exec.Command(exe, args...)
+	cmd := exec.Command(exe, "-test.run=^"+regexp.QuoteMeta(t.Name())+"$",
+		"-test.v="+strconv.FormatBool(testing.Verbose()), "-test.short="+strconv.FormatBool(testing.Short()),
+		"-test.timeout="+flag.Lookup("test.timeout").Value.String())
 	cmd.Env = append(os.Environ(), namespaceVar+"=1")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET, Pdeathsig: syscall.SIGKILL}
 	if uid, gid := os.Getuid(), os.Getgid(); uid != 0 {
