@@ -4,8 +4,6 @@ package cm_test
 
 import (
 	"errors"
-	"math/rand/v2"
-	"net/netip"
 	"testing"
 
 	"github.com/ramjet-rdma/ramjet/cm"
@@ -48,8 +46,7 @@ func TestSharedPortSpaces(t *testing.T) {
 
 // TestSharedMulticast joins a group of the host, which other processes may have in common.
 func TestSharedMulticast(t *testing.T) {
-	multicast(t, openShared(t), openShared(t),
-		netip.AddrFrom4([4]byte{239, 200, byte(rand.Uint32()), byte(rand.Uint32())}))
+	multicast(t, openShared(t), openShared(t), loopback.NextGroup())
 }
 
 // FuzzServiceReply decodes the private data of a peer's rejection.

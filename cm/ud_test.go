@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/ramjet-rdma/ramjet/cm"
+	"github.com/ramjet-rdma/ramjet/internal/testkit/loopback"
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
 
@@ -85,7 +86,7 @@ func datagramServiceRefused(t *testing.T, from, to *verbs.Device) {
 }
 
 func TestMulticast(t *testing.T) {
-	multicast(t, open(t), open(t), netip.MustParseAddr("239.255.77.1"))
+	multicast(t, open(t), open(t), loopback.NextGroup())
 }
 
 // multicast has two devices join a group, and one send to it.

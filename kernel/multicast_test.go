@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/ramjet-rdma/ramjet/cm"
+	"github.com/ramjet-rdma/ramjet/internal/testkit/loopback"
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
 
@@ -68,7 +69,7 @@ func TestMulticast(t *testing.T) {
 	if one.Query().Caps&verbs.CapUDMulticast == 0 {
 		t.Skip("the device has no multicast")
 	}
-	group := netip.MustParseAddr("239.255.77.9")
+	group := loopback.NextGroup()
 	from, to := join(t, one, group), join(t, two, group)
 	if err := to.id.LeaveMulticast(group); err != nil {
 		t.Fatal(err)

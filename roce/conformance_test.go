@@ -5,7 +5,6 @@ package roce_test
 import (
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"net/netip"
 	"os"
 	"sync/atomic"
@@ -34,20 +33,13 @@ func open(t testing.TB, opt *roce.Options) (*verbs.Device, netip.Addr) {
 // addresses6 counts the IPv6 addresses that were added to the namespace.
 var addresses6 atomic.Uint32
 
-// groups counts the multicast groups that tests have taken, from firstGroup on: tests of other processes of the
-// machine, which would hear each other, most likely have other groups.
-var (
-	groups     atomic.Uint32
-	firstGroup = rand.Uint32()
-)
+// groups6 counts the IPv6 multicast groups that tests have taken.
+var groups6 atomic.Uint32
 
-func group4() verbs.GID {
-	n := firstGroup + groups.Add(1)
-	return ib.GIDFromAddr(netip.AddrFrom4([4]byte{239, byte(n >> 16), byte(n >> 8), byte(n)}))
-}
+func group4() verbs.GID { return ib.GIDFromAddr(loopback.NextGroup()) }
 
 func group6() verbs.GID {
-	return ib.GIDFromAddr(netip.MustParseAddr(fmt.Sprintf("ff15::4:%x", groups.Add(1))))
+	return ib.GIDFromAddr(netip.MustParseAddr(fmt.Sprintf("ff15::4:%x", groups6.Add(1))))
 }
 
 func TestConformanceIPv4(t *testing.T) {

@@ -350,8 +350,9 @@ func mckey(t *testing.T, dir, receiver, receiverIP, sender, senderIP string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()
+	group := loopback.NextGroup().String()
 	args := func(ip string, more ...string) []string {
-		args := append([]string{"mckey", "-m", "239.83.0.1"}, more...)
+		args := append([]string{"mckey", "-m", group}, more...)
 		if ip != "" {
 			args = append(args, "-b", ip)
 		}

@@ -35,6 +35,14 @@ func Next() netip.Addr {
 	return netip.AddrFrom4([4]byte{127, 128 | byte(n>>16)&63, byte(n >> 8), byte(n)})
 }
 
+// NextGroup returns a multicast group of 239.128.0.0/10 that no other test of the process has. Those of other processes
+// most likely have other ones, as they would hear each other.
+func NextGroup() netip.Addr {
+	group := Next().As4()
+	group[0] = 239
+	return netip.AddrFrom4(group)
+}
+
 // Open opens a device of an address of its own, and closes it with the test, which it skips
 // where there are no such addresses.
 func Open(t testing.TB, open func(addr string) (*verbs.Device, error)) (*verbs.Device, netip.Addr) {
