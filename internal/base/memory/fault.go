@@ -15,7 +15,7 @@ const pageSize = 4096
 // Copy is copy for slices of one length. It returns false if memory of one of them is not mapped.
 func Copy(dst, src []byte) (ok bool) {
 	defer Recover(debug.SetPanicOnFault(true), &ok)
-	copy(dst, src)
+	move(dst, src)
 	return true
 }
 

@@ -22,7 +22,7 @@ const wordBytes = 8
 func Put(dst, src []byte) {
 	Order()
 	if n := len(src); n == 0 || n > wordBytes || !inWord(dst) {
-		copy(dst, src)
+		move(dst, src)
 		return
 	}
 	putWord(unsafe.SliceData(dst), src)

@@ -12,7 +12,7 @@ import (
 type copier func(state uint32, dst, src []byte) uint32
 
 func withoutCRC(state uint32, dst, src []byte) uint32 {
-	copy(dst, src)
+	move(dst, src)
 	return state
 }
 

@@ -40,7 +40,7 @@ func (s Span) copy(dst, src []byte) bool {
 	if s.Foreign() {
 		return Copy(dst, src)
 	}
-	copy(dst, src)
+	move(dst, src)
 	return true
 }
 
