@@ -16,7 +16,7 @@ const (
 // of 8, as payload behind headers is. So that is copied in pieces.
 func move(dst, src []byte) {
 	from, to := uintptr(unsafe.Pointer(unsafe.SliceData(src))), uintptr(unsafe.Pointer(unsafe.SliceData(dst)))
-	if len(src) >= longCopy && from%wordBytes != 0 && to-from >= uintptr(len(src)) { // forwards does for these
+	if len(src) >= longCopy && from%wordBytes != 0 && to-from >= uintptr(len(src)) { // else Go copies from the end
 		for len(src) > copyPiece {
 			copy(dst[:copyPiece], src[:copyPiece])
 			dst, src = dst[copyPiece:], src[copyPiece:]

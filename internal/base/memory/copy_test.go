@@ -36,7 +36,10 @@ func TestMove(t *testing.T) {
 func BenchmarkMove(b *testing.B) {
 	packets, to := make([]byte, 64<<10), make([]byte, 1<<20)
 	for _, payload := range []int{1024, 4096} {
-		for name, f := range map[string]func(dst, src []byte){"Move": move, "Copy": func(dst, src []byte) { copy(dst, src) }} {
+		for name, f := range map[string]func(dst, src []byte){
+			"Move": move,
+			"Copy": func(dst, src []byte) { copy(dst, src) },
+		} {
 			b.Run(fmt.Sprintf("%s/%d", name, payload), func(b *testing.B) {
 				const header, trailer = 12, 4
 				length := header + payload + trailer
