@@ -19,7 +19,7 @@ import (
 // the same, and take ten times as long, as they would compile Go's library for each.
 func TestSystems(t *testing.T) {
 	testrun.SkipUnlessLong(t, "it reads Go's library for each system")
-	for _, target := range []string{"linux/arm", "darwin/arm64", "freebsd/amd64", "windows/amd64"} {
+	for _, target := range []string{"linux/arm", "linux/arm64", "darwin/arm64", "freebsd/amd64", "windows/amd64"} {
 		t.Run(target, func(t *testing.T) {
 			t.Parallel()
 			goos, goarch, _ := strings.Cut(target, "/")
